@@ -31,28 +31,40 @@ static __always_inline u64 activity(const struct traffic_socket *socket)
 	return counted_activity(socket) + kernel_activity(segments, socket->stream_sent, socket->state, socket->remote_port);
 }
 
+/*
+ * Which walk a program belongs to. Two threads of the daemon walk at once: one over all sockets or those that processes
+ * hold, the other over the sockets of one network namespace after the other.
+ */
+enum walk { WALK_MAIN = 0, WALK_NAMESPACE = 1 };
+
+/*
+ * What note_seen() is told. The walk over namespaces takes longer than a sweep, so no sweep says when its output is safe.
+ * Such a record never counts as kept: see is_kept().
+ */
+static __always_inline u32 sweep_of(enum walk walk)
+{
+	return walk == WALK_MAIN ? told.sweeps : told.sweeps_kept + (1U << 30);
+}
+
+static __always_inline bool reports_all(enum walk walk)
+{
+	return walk == WALK_MAIN ? told.report_all : told.report_all_in_namespaces;
+}
+
 #ifdef SOCKETS_IN_HASH
 /*
- * Writes a struct traffic_socket for each changed socket in the hash. Meanwhile the socket may end, and its element may
- * become another socket's. So the program reads everything into the copy, and writes the copy only if the element still
- * belongs to the same socket. The program copies the counters after reading the length of the stream.
+ * Writes a struct traffic_socket if the socket changed. Meanwhile the socket may end, and its element may become another
+ * socket's. So the function reads everything into the copy, and writes the copy only if the element still belongs to the
+ * same socket. The function copies the counters after reading the length of the stream.
  */
-SEC("iter/bpf_map_elem")
-int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
+static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
-	u64 *key = context->key, address;
-	struct traffic_socket *socket, *copy;
+	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
-	struct sock *sk;
-	u32 zero = 0;
-	u64 mark;
+	u32 buffer = walk;
+	u64 mark, serial;
 
-	if (!key)
-		return 0;
-	address = *key;
-	sk = (struct sock *)address;
-	socket = bpf_map_lookup_elem(&sockets, &address);
-	copy = bpf_map_lookup_elem(&copies, &zero);
+	copy = bpf_map_lookup_elem(&copies, &buffer);
 	if (!socket || !copy || !socket->serial || socket->closed_boottime_ns)
 		return 0;
 	__builtin_memcpy(copy, socket, sizeof(*copy));
@@ -70,21 +82,33 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	copy->unowned_received_bytes = socket->unowned_received_bytes;
 	copy->overflow_sent_bytes = socket->overflow_sent_bytes;
 	__builtin_memcpy(copy->owners, socket->owners, sizeof(copy->owners));
-	begin_telling(socket, copy->serial);
-	if (socket->serial != copy->serial || socket->closed_boottime_ns)
-		return 0;
-	if (tcp && (READ(sk, sk_lock.owned) ||
+	if (tcp && ((walk == WALK_MAIN && READ(sk, sk_lock.owned)) ||
 		    copy->tcp_sent_bytes != copy->earlier_sent_bytes + READ(tcp, bytes_sent) ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
 	mark = activity(copy);
-	if ((mark != socket->swept_mark || told.report_all) && bpf_seq_write(context->meta->seq, copy, sizeof(*copy)) == 0) {
-		note_seen(socket, copy, told.sweeps);
+	serial = copy->serial;
+	if ((mark == socket->swept_mark && !reports_all(walk)) || !begin_telling(socket, serial))
+		return 0;
+	if (socket->serial == serial && !socket->closed_boottime_ns && bpf_seq_write(seq, copy, sizeof(*copy)) == 0) {
+		note_seen(socket, copy, sweep_of(walk));
 		socket->swept_mark = mark;
 	}
-	end_telling(socket);
+	end_telling(socket, serial);
 	return 0;
+}
+
+/* One pass over the hash. */
+SEC("iter/bpf_map_elem")
+int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
+{
+	u64 *key = context->key, address;
+
+	if (!key)
+		return 0;
+	address = *key;
+	return sweep_socket((struct sock *)address, storage_at(address), context->meta->seq, WALK_MAIN);
 }
 #else
 /* Method lifecycle: bytes that only TCP's numbers have. */
@@ -119,12 +143,12 @@ static __always_inline bool is_idle(struct traffic_socket *socket, const struct 
 	       socket->swept_mark;
 }
 
-/* Writes a struct traffic_socket if the socket changed since the last sweep, or if told.report_all is set. */
-static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq)
+/* Writes a struct traffic_socket if the socket changed since the last sweep, or if all are to be reported. */
+static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
-	u32 zero = 0;
+	u32 buffer = walk;
 
 	if (!socket->serial || socket->closed_boottime_ns)
 		return 0;
@@ -133,9 +157,9 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 * No hook sees the end of an AF_PACKET socket. The daemon notices the end when the sweep no longer lists the
 	 * socket.
 	 */
-	if (!told.report_all && !is_packet(sk) && is_idle(socket, sk, tcp))
+	if (!reports_all(walk) && !is_packet(sk) && is_idle(socket, sk, tcp))
 		return 0;
-	copy = bpf_map_lookup_elem(&copies, &zero);
+	copy = bpf_map_lookup_elem(&copies, &buffer);
 	if (!copy)
 		return 0;
 	read_addresses(socket, sk);
@@ -148,11 +172,15 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		return 0;
 	if (!begin_telling(socket, socket->serial))
 		return 0; /* the next sweep reports this socket */
-	/* The socket is not locked here. If bytes moved during the copy, TCP's own counters show that. */
+	/*
+	 * The socket is not locked here, or it is the walk that has locked it. If bytes moved during the copy, TCP's own
+	 * counters show that.
+	 */
 	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
 	barrier();
-	if (tcp && (sk->sk_lock.owned || copy->tcp_sent_bytes != copy->earlier_sent_bytes + tcp->bytes_sent ||
+	if (tcp && ((walk == WALK_MAIN && sk->sk_lock.owned) ||
+		    copy->tcp_sent_bytes != copy->earlier_sent_bytes + tcp->bytes_sent ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
@@ -167,10 +195,10 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 * If the reader's buffer is full, the kernel drops this record and calls the program again for the same socket.
 	 */
 	if (!socket->closed_boottime_ns && bpf_seq_write(seq, copy, sizeof(*copy)) == 0) {
-		note_seen(socket, copy, told.sweeps);
+		note_seen(socket, copy, sweep_of(walk));
 		socket->swept_mark = activity(copy);
 	}
-	end_telling(socket);
+	end_telling(socket, socket->serial);
 	return 0;
 }
 
@@ -181,14 +209,16 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	struct sock *sk = context->sk;
 	struct traffic_socket *socket = context->value;
 
-	return sk && socket ? sweep_socket(sk, socket, context->meta->seq) : 0;
+	return sk && socket ? sweep_socket(sk, socket, context->meta->seq, WALK_MAIN) : 0;
 }
+#endif
 
 /*
- * The sweep since Linux 7.0: one pass over the sockets that processes hold. The pass above is not safe there since
- * 5d800f87d0a5 ("bpf: Support lockless unlink when freeing map or local storage"). If a socket is freed while the pass
- * above looks at its storage, the kernel follows a null pointer in __bpf_sk_storage_map_seq_show(). Any user who closes
- * sockets could cause that. In this pass the file keeps the socket alive.
+ * The substitute for the pass above, where the kernel refuses that one or where it is not safe: one pass over the
+ * sockets that processes hold. The pass over the storage is not safe since 5d800f87d0a5 ("bpf: Support lockless unlink
+ * when freeing map or local storage", Linux 7.0). If a socket is freed while that pass looks at its storage, the kernel
+ * follows a null pointer in __bpf_sk_storage_map_seq_show(). Any user who closes sockets could cause that. In this pass
+ * the file keeps the socket alive.
  */
 SEC("iter/task_file")
 int sweep_held_sockets(struct bpf_iter__task_file *context)
@@ -207,10 +237,42 @@ int sweep_held_sockets(struct bpf_iter__task_file *context)
 	if (!sk || !(is_internet(sk) || is_packet(sk)))
 		return 0;
 	storage = storage_of(sk);
-	return storage ? sweep_socket(sk, storage, context->meta->seq) : 0;
+	return storage ? sweep_socket(sk, storage, context->meta->seq, WALK_MAIN) : 0;
 }
 
-#endif
+/*
+ * Beside the pass above: passes over the TCP and the UDP sockets of the reader's network namespace. They find the
+ * sockets that no process holds: those that wait to be accepted, that are in flight in an SCM_RIGHTS message, that are
+ * registered with io_uring, or that TCP still works for after the process has closed them. The kernel locks each socket
+ * meanwhile.
+ */
+SEC("iter/tcp")
+int sweep_tcp_sockets(struct bpf_iter__tcp *context)
+{
+	struct sock_common *common = context->sk_common;
+	struct traffic_socket *storage;
+	struct tcp_sock *tcp;
+
+	if (!common)
+		return 0;
+	tcp = bpf_skc_to_tcp_sock(common);
+	if (!tcp)
+		return 0;
+	storage = storage_of((struct sock *)tcp);
+	return storage ? sweep_socket((struct sock *)tcp, storage, context->meta->seq, WALK_NAMESPACE) : 0;
+}
+
+SEC("iter/udp")
+int sweep_udp_sockets(struct bpf_iter__udp *context)
+{
+	struct udp_sock *udp = context->udp_sk;
+	struct traffic_socket *storage;
+
+	if (!udp || chosen.counts_streams)
+		return 0;
+	storage = storage_of((struct sock *)udp);
+	return storage ? sweep_socket((struct sock *)udp, storage, context->meta->seq, WALK_NAMESPACE) : 0;
+}
 
 /* Gives storage to a socket older than the capture, or to a socket that no process has used yet. */
 static __always_inline struct traffic_socket *adopt(struct sock *sk)

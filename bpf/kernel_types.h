@@ -188,6 +188,11 @@ struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 	unsigned int uid;
 };
+struct udp_sock;
+struct bpf_iter__udp {
+	struct bpf_iter_meta *meta;
+	struct udp_sock *udp_sk;
+};
 struct bpf_map;
 struct bpf_iter__bpf_map_elem {
 	struct bpf_iter_meta *meta;

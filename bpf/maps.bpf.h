@@ -69,7 +69,10 @@ struct {
 } loss SEC(".maps");
 
 #ifdef SOCKETS_IN_HASH
-/* Sockets, by serial, where a program is just assigning an owner's slot. */
+/*
+ * Locks. By the serial of a socket: a program is just assigning an owner's slot. By telling_claim(): a walk is just
+ * writing a record.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -124,10 +127,10 @@ struct {
 	__type(value, u64);
 } early SEC(".maps");
 
-/* Buffer in which the sweep copies one socket. */
+/* Buffers in which a walk copies one socket, by enum walk: one walk may be preempted, and the other go on there. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 2);
 	__type(key, u32);
 	__type(value, struct traffic_socket);
 } copies SEC(".maps");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Since Linux 7.0 the kernel may also preempt a task inside a program of a tracepoint. Until the task goes on, the
- * kernel skips that program for every other call on the processor. bpf_preempt_disable() does not help: the kernel then
- * preempts the task at the end of the program, where the kernel still takes the program to be running. So each hook of
- * a call has two programs. The second one, the twin, counts the calls for which the kernel skipped the first one.
+ * Some kernels may preempt a task inside a program of a tracepoint (Linux 7.0 and later; KernelFacts.swift finds out). Until
+ * the task goes on, the kernel skips that program for every other call on the processor. bpf_preempt_disable() does not
+ * help: the kernel then preempts the task at the end of the program, where the kernel still takes the program to be
+ * running. So each hook of a call has two programs. The second one, the twin, counts the calls for which the kernel
+ * skipped the first one.
  */
 #ifndef PREEMPT_BPF_H
 #define PREEMPT_BPF_H
@@ -18,10 +19,7 @@ static __always_inline bool is_first_to_count(enum counted_call call, bool is_tw
 	return !is_twin;
 }
 #else
-extern int LINUX_KERNEL_VERSION __kconfig;
-
-/* The value is known when the program is loaded, so the verifier removes the code that this kernel does not need. */
-#define TRACEPOINTS_ARE_PREEMPTED (LINUX_KERNEL_VERSION >= KERNEL_VERSION(7, 0, 0))
+#define TRACEPOINTS_ARE_PREEMPTED chosen.tracepoints_preempted
 
 /* By task: bits of enum counted_call. The first program sets a bit, and its twin clears the bit in the same call. */
 struct {

@@ -79,20 +79,34 @@ static __always_inline struct traffic_socket *reserve_record(struct user_part *p
 #ifdef SOCKETS_IN_HASH
 /*
  * Before Linux 5.12 no atomic operation has a result. Here an atomic addition to `fences`, which no program reads, is
- * the memory barrier. With this object only the sweep writes records of open sockets. Meanwhile the element may become
- * another socket's, so the functions compare serials.
+ * the memory barrier. With this object only walks write records of open sockets, and an element of `claims` keeps two
+ * walks apart. Meanwhile the element may become another socket's, so the functions compare serials.
  */
+static __always_inline u64 telling_claim(u64 serial)
+{
+	return serial | 1ULL << 63; /* no serial: those claim a slot of an owner */
+}
+
 static __always_inline bool begin_telling(struct traffic_socket *socket, u64 serial)
 {
+	u64 claim = telling_claim(serial);
+	u8 taken = 1;
+
+	if (bpf_map_update_elem(&claims, &claim, &taken, BPF_NOEXIST))
+		return false;
 	socket->teller = serial;
 	__sync_fetch_and_add(&socket->fences, 1);
 	return true;
 }
 
-static __always_inline void end_telling(struct traffic_socket *socket)
+static __always_inline void end_telling(struct traffic_socket *socket, u64 serial)
 {
+	u64 claim = telling_claim(serial);
+
 	barrier();
-	socket->teller = 0;
+	if (socket->teller == serial)
+		socket->teller = 0;
+	bpf_map_delete_elem(&claims, &claim);
 }
 
 static __always_inline bool is_being_told(struct traffic_socket *socket)
@@ -107,7 +121,7 @@ static __always_inline bool begin_telling(struct traffic_socket *socket, u64 ser
 	return !__sync_val_compare_and_swap(&socket->teller, 0, serial);
 }
 
-static __always_inline void end_telling(struct traffic_socket *socket)
+static __always_inline void end_telling(struct traffic_socket *socket, u64 serial)
 {
 	__sync_fetch_and_and(&socket->teller, 0);
 }
@@ -222,7 +236,7 @@ static __always_inline void report_now(struct traffic_socket *socket)
 		note_seen(socket, record, told.sweeps_kept);
 		bpf_ringbuf_submit(record, ring_flags());
 	}
-	end_telling(socket);
+	end_telling(socket, socket->serial);
 #endif
 }
 

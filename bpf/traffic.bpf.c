@@ -21,9 +21,9 @@
 #include <bpf/bpf_tracing.h>
 
 #include "compat.bpf.h"
-#include "preempt.bpf.h"
 #include "include/traffic_abi.h"
 #include "maps.bpf.h"
+#include "preempt.bpf.h"
 #include "socket.bpf.h"
 #include "rows.bpf.h"
 #include "account.bpf.h"

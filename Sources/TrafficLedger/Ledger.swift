@@ -162,8 +162,8 @@ public struct Ledger: Sendable, Codable {
             for serial in serials { self.closeWithoutRecord(serial) }
         case .absent(let serials):
             for serial in serials { self.presumeClosed(serial) }
-        case .census(let serials):
-            self.close(allBut: serials)
+        case .census(let census):
+            self.close(missingIn: census)
         case .details(let process, let details):
             self.processes.resolve(process, as: details)
         case .executed(let process, let name):
@@ -266,9 +266,12 @@ public struct Ledger: Sendable, Codable {
         self.goneSockets.bury(row)
     }
 
-    private mutating func close(allBut serials: Set<UInt64>) {
-        let accounts = self.sockets.accounts.values
-        let missing = accounts.lazy.filter { !$0.isClosed && !serials.contains($0.observation.serial) }
+    private mutating func close(missingIn census: SocketCensus) {
+        let missing = self.sockets.accounts.values.lazy.filter { account in
+            let socket = account.observation
+            return !account.isClosed && !census.serials.contains(socket.serial)
+                && census.covers(socket.transport, in: socket.networkNamespace)
+        }
         for serial in self.absences.note(missing.map(\.observation.serial)) { self.presumeClosed(serial) }
     }
 

@@ -12,9 +12,9 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     /// Sockets that were missing in ``censusesUntilGone`` sweeps in a row. Each such sweep reports all sockets of their
     /// kind.
     case absent([UInt64])
-    /// The serials of all sockets that exist. A socket that is missing ``censusesUntilGone`` times in a row counts as
-    /// closed, even if nothing said that it closed.
-    case census(Set<UInt64>)
+    /// A socket that a census covers and that is missing ``censusesUntilGone`` times in a row counts as closed, even if
+    /// nothing said that it closed.
+    case census(SocketCensus)
     case details(ProcessIdentity, ProcessDetails)
     /// A process runs another program from now on.
     case executed(ProcessIdentity, name: String)
@@ -43,6 +43,22 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     /// A census goes on by position, so it may pass over a socket when another socket goes away meanwhile. It does not
     /// pass over the same socket this often in a row.
     public static let censusesUntilGone = 3
+}
+
+/// A list of sockets in which none of the sockets that it covers is missing, except by accident.
+public struct SocketCensus: Sendable, Hashable, Codable {
+    public var serials: Set<UInt64>
+    /// The census covers the TCP and UDP sockets of these network namespaces; `nil`: all sockets.
+    public var namespaces: Set<UInt32>?
+
+    public init(_ serials: Set<UInt64>, namespaces: Set<UInt32>? = nil) {
+        (self.serials, self.namespaces) = (serials, namespaces)
+    }
+
+    public func covers(_ transport: TransportProtocol, in namespace: UInt32) -> Bool {
+        guard let namespaces else { return true }
+        return (transport == .tcp || transport == .udp) && namespaces.contains(namespace)
+    }
 }
 
 /// A socket as the kernel had it at one moment.

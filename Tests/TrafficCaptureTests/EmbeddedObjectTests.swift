@@ -41,7 +41,7 @@ struct EmbeddedObjectTests {
         let sections = Dictionary(
             uniqueKeysWithValues: try Self.programs(in: method.object).map { ($0.name, $0.section) }
         )
-        for hook in BPFPrograms.of(method).hooks {
+        for hook in BPFPrograms.of(method) {
             let section = try #require(sections[hook.program], "\(hook.program)")
             switch hook.place {
             case .target(let target, BPF_TRACE_FEXIT): #expect(section == "fexit/\(target)")
@@ -49,9 +49,10 @@ struct EmbeddedObjectTests {
             case .entry(let function): #expect(section == "kprobe/\(function)")
             case .exit(let function): #expect(section == "kretprobe/\(function)")
             case .cgroup: #expect(section.hasPrefix("cgroup"))
+            case .list(let list): #expect(section == "iter/\(list)")
+            case .sockets: #expect(section == (method == .kprobe ? "iter/bpf_map_elem" : "iter/bpf_sk_storage_map"))
             }
         }
-        for iterator in BPFPrograms.iterators { #expect(sections[iterator]?.hasPrefix("iter/") == true) }
     }
 
     /// Linux 5.10 refuses a whole program for one of the atomic operations that came with 5.12 (5ffa25502b5a, 5ca419f2864a).
@@ -101,8 +102,10 @@ struct EmbeddedObjectTests {
 
     @Test("methods are tried best first: function exits, tracepoints, kprobes, polling")
     func order() {
-        // Linux 7 preempts programs, and only those of tracepoints have twins. `lifecycle` is never tried.
-        let better: [CaptureMethod] = Preemption.reachesTracepoints ? [.tracepoint, .fexit] : [.fexit, .tracepoint]
-        #expect(Preemption.methods == better + [.kprobe, .poll])
+        // Where the kernel may preempt programs, only those of tracepoints have twins. `lifecycle` is never tried.
+        var facts = KernelFacts(nil)
+        #expect(facts.methods == [.tracepoint, .fexit, .kprobe, .poll])
+        facts.preemptsTracepoints = false
+        #expect(facts.methods == [.fexit, .tracepoint, .kprobe, .poll])
     }
 }

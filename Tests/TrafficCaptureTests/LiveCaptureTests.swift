@@ -156,7 +156,7 @@ struct LiveCaptureTests {
 
     @Test("a third owner's bytes stay counted while only a blocked call holds the socket, which the sweep can't see")
     func ownerOfUnheldSocket() throws {
-        let capture = try BPFCapture(method: self.method, sweepingHeldSockets: true)
+        let capture = try BPFCapture(method: self.method, refusing: [BPFPrograms.sweep])
         var ledger = Ledger()
         // Two processes take the owners' slots in the socket's record, so the third has an element in the map. Then the
         // third waits in recv() and has no descriptor left.
@@ -198,15 +198,10 @@ struct LiveCaptureTests {
             try? input.fileHandleForWriting.close()
             sharer.waitUntilExit()
         }
-        func line() throws -> String {
-            var line = Data()
-            while let byte = try output.fileHandleForReading.read(upToCount: 1), byte != Data([10]) { line += byte }
-            return String(decoding: line, as: UTF8.self)
-        }
-        let pid = try #require(Int32(line()))
+        let pid = try #require(Int32(output.nextLine()))
         for _ in 0..<3 * CaptureEvent.censusesUntilGone { try capture.sweep { ledger.absorb($0) } }
         try input.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
-        let sum = try line()
+        let sum = try output.nextLine()
         #expect(sum == "100")
         for _ in 0..<3 { try capture.sweep { ledger.absorb($0) } }
         let snapshot = ledger.tick(capture).snapshot
@@ -215,9 +210,16 @@ struct LiveCaptureTests {
         #expect(snapshot.capture.loss.countersBackwards == 0)
     }
 
-    @Test("a shared socket whose end was missed leaves nothing of its processes in the kernel's map")
-    func missedEndOfShared() throws {
-        let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_destroy"])
+    @Test(
+        "a shared socket whose end was missed leaves nothing of its processes in the kernel's map",
+        arguments: [false, true]
+    )
+    func missedEndOfShared(ofHeldSockets: Bool) throws {
+        let capture = try BPFCapture(
+            method: self.method,
+            leavingOut: ["tcp_destroy"],
+            refusing: ofHeldSockets ? [BPFPrograms.sweep] : []
+        )
         var serials: [UInt64: UInt64] = [:]
         let owners = { () throws -> [UInt64: Set<ProcessIdentity>] in
             var owners: [UInt64: Set<ProcessIdentity>] = [:]
@@ -244,6 +246,51 @@ struct LiveCaptureTests {
         }()
         // TCP ends the socket some time after close(2), and the socket has to be missing several times.
         #expect(try blockingLook(until: { $0 }) { try owners()[shared] == nil })
+    }
+
+    @Test("sockets that no process holds are swept too: not accepted yet, and in flight over SCM_RIGHTS")
+    func unheldSockets() throws {
+        let capture = try BPFCapture(method: self.method, refusing: [BPFPrograms.sweep])
+        let program = """
+            import socket, sys
+            listener = socket.create_server(("127.0.0.1", 0))
+            client = socket.create_connection(listener.getsockname())
+            client.send(b"123")
+            flying = [socket.create_connection(listener.getsockname()), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)]
+            flying[0].send(b"x" * 40)
+            flying[1].sendto(b"x" * 50, listener.getsockname())
+            ports = [one.getsockname()[1] for one in [client] + flying]
+            left, right = socket.socketpair()
+            socket.send_fds(left, [b"x"], [one.fileno() for one in flying])
+            for one in flying: one.close()
+            print(*ports, flush=True)
+            sys.stdin.read()
+            """
+        let holder = Foundation.Process()
+        let (output, input) = (Pipe(), Pipe())
+        holder.executableURL = URL(filePath: "/usr/bin/python3")
+        holder.arguments = ["-c", program]
+        holder.standardOutput = output
+        holder.standardInput = input
+        try holder.run()
+        defer {
+            try? input.fileHandleForWriting.close()
+            holder.waitUntilExit()
+        }
+        let line = try output.nextLine()
+        let ports = line.split(separator: " ").compactMap { UInt16($0) }
+        try #require(ports.count == 3, "\(line)")
+        // No sweep saw these sockets while the process held them: this is the first one.
+        var sockets: [SocketObservation] = []
+        let areFound = try blockingLook(until: { $0 == [true, true, true] }) {
+            try capture.sweep { if case .socket(let socket) = $0 { sockets.append(socket) } }
+            return [
+                sockets.contains { $0.remote.port == ports[0] && $0.role == .server && $0.stream?.received == 3 },
+                sockets.contains { $0.local.port == ports[1] && $0.owners.first?.payload.sent == 40 },
+                sockets.contains { $0.local.port == ports[2] && $0.owners.first?.payload.sent == 50 },
+            ]
+        }
+        #expect(areFound == [true, true, true])
     }
 
     @Test("starting and stopping leaves no descriptor behind")
@@ -295,7 +342,7 @@ struct LiveCaptureTests {
     @Test("the sweep reports a socket again only when the socket changed", arguments: [false, true])
     func quietSweep(ofHeldSockets: Bool) throws {
         let pair = try SocketPair()
-        let capture = try BPFCapture(method: self.method, sweepingHeldSockets: ofHeldSockets)
+        let capture = try BPFCapture(method: self.method, refusing: ofHeldSockets ? [BPFPrograms.sweep] : [])
         #expect(capture.status.blindSpots.contains { $0.contains("SCM_RIGHTS") } || !ofHeldSockets)
         try pair.transfer(10)
         try pair.settle()
@@ -314,7 +361,7 @@ struct LiveCaptureTests {
     @Test("the poll method counts the same bytes as the BPF programs", arguments: [1, 100, 70_000], [false, true])
     func methodsAgree(count: Int, ofHeldSockets: Bool) throws {
         let poll = try PollCapture()
-        let capture = try BPFCapture(method: self.method, sweepingHeldSockets: ofHeldSockets)
+        let capture = try BPFCapture(method: self.method, refusing: ofHeldSockets ? [BPFPrograms.sweep] : [])
         try poll.sweep { _ in }
         let pair = try SocketPair()
         try pair.transfer(count)
@@ -353,5 +400,14 @@ struct LiveCaptureTests {
         #expect(pace.next() == .sweep)
         // A pace that believed the reading would sleep for 36 years, and the test would not end.
         #expect(pace.next() == .sweep)
+    }
+}
+
+extension Pipe {
+    /// Waits for a line of a program. A program may write it in pieces.
+    fileprivate func nextLine() throws -> String {
+        var line = Data()
+        while let byte = try self.fileHandleForReading.read(upToCount: 1), byte != Data([10]) { line += byte }
+        return String(decoding: line, as: UTF8.self)
     }
 }

@@ -133,14 +133,15 @@ struct RecordLayoutTests {
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
                 ("sweeps", \.sweeps), ("early_trust", \.early_trust), ("sweeps_kept", \.sweeps_kept),
-                ("pad", \.pad), ("capture", \.capture),
+                ("report_all_in_namespaces", \.report_all_in_namespaces), ("capture", \.capture),
             ]
         ),
         Layout(
             traffic_chosen.self,
             [
                 ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
-                ("counts_streams", \.counts_streams), ("pad", \.pad),
+                ("counts_streams", \.counts_streams), ("tracepoints_preempted", \.tracepoints_preempted),
+                ("sweeps_held", \.sweeps_held), ("pad", \.pad),
             ]
         ),
         Layout(

@@ -181,29 +181,42 @@ extension LiveCaptureTests {
             #expect(final.owners.map(\.payload) == [PayloadBytes(sent: 1, received: 70_000)])
         }
 
-        @Test("now and then a census lists all sockets, though no call was missed")
-        func census() throws {
-            let capture = try BPFCapture(method: self.method)
+        @Test("now and then a census lists all sockets, though no call was missed", arguments: [false, true])
+        func census(ofHeldSockets: Bool) throws {
+            let capture = try BPFCapture(method: self.method, refusing: ofHeldSockets ? [BPFPrograms.sweep] : [])
             let pair = try SocketPair()
-            var censuses: [Set<UInt64>] = []
+            var censuses: [SocketCensus] = []
             var ours: Set<UInt64> = []
-            for _ in 0..<310 {
+            // One is due after 300 sweeps, and the next ones then. A walk through the namespaces takes some sweeps more.
+            let count = try blockingLook(every: .zero, until: { $0 >= CaptureEvent.censusesUntilGone }) {
                 try capture.sweep { event in
                     switch event {
-                    case .census(let serials): censuses.append(serials)
+                    case .census(let census): censuses.append(census)
                     case .socket(let socket) where pair.cookies.contains(socket.cookie.rawValue):
                         ours.insert(socket.serial)
                     default: break
                     }
                 }
+                return censuses.count
             }
-            #expect(censuses.count >= CaptureEvent.censusesUntilGone)
-            #expect(ours.count == 2 && censuses.last?.isSuperset(of: ours) == true)
+            #expect(count >= CaptureEvent.censusesUntilGone)
+            let last = try #require(censuses.last)
+            #expect(ours.count == 2 && last.serials.isSuperset(of: ours))
+            #expect(last.covers(.tcp, in: try #require(ProcessDirectory.networkNamespace(task: "thread-self"))))
+            #expect(last.covers(.mptcp, in: 1) == (last.namespaces == nil))
         }
 
-        @Test("a socket whose end was missed is found closed, with all its bytes", arguments: [false, true])
-        func missedEnd(isSeenBefore: Bool) throws {
-            let capture = try BPFCapture(method: self.method, leavingOut: ["tcp_destroy"])
+        @Test(
+            "a socket whose end was missed is found closed, with all its bytes",
+            arguments: [false, true],
+            [false, true]
+        )
+        func missedEnd(isSeenBefore: Bool, ofHeldSockets: Bool) throws {
+            let capture = try BPFCapture(
+                method: self.method,
+                leavingOut: ["tcp_destroy"],
+                refusing: ofHeldSockets ? [BPFPrograms.sweep] : []
+            )
             var ledger = Ledger()
             let sweep = { () throws -> [SocketUsage] in
                 try capture.sweep { ledger.absorb($0) }

@@ -215,9 +215,9 @@ struct LedgerTests {
         f.absorb(F.socket(1, [F.owner(one, sent: 5)], pending: 3), F.socket(2, [F.owner(one, sent: 6)]))
         f.tick()
         // A socket that a later census lists again was only skipped.
-        for serials in [[2], [2], [1, 2], [2], [2]] as [Set<UInt64>] { f.absorb(.census(serials)) }
+        for serials in [[2], [2], [1, 2], [2], [2]] as [Set<UInt64>] { f.absorb(.census(SocketCensus(serials))) }
         #expect(f.socket(1)?.state == .established)
-        f.absorb(.census([2]))
+        f.absorb(.census(SocketCensus([2])))
         f.tick()
         #expect(f.socket(1)?.state == .closed)
         #expect(f.socket(1)?.bytes == ByteCounts(payload: PayloadBytes(sent: 5), retransmitted: 0))

@@ -240,7 +240,7 @@ struct RandomEvents {
         case 42..<50:
             self.sockets[index].isMissing = false
         case 50..<60:
-            events.append(.census(Set(self.sockets.filter { !$0.isMissing }.map(\.observation.serial))))
+            events.append(.census(SocketCensus(Set(self.sockets.filter { !$0.isMissing }.map(\.observation.serial)))))
         default: break
         }
     }

@@ -137,7 +137,7 @@ struct RowTests {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
-        for _ in 0..<CaptureEvent.censusesUntilGone { f.absorb(.census([])) }
+        for _ in 0..<CaptureEvent.censusesUntilGone { f.absorb(.census(SocketCensus([]))) }
         f.tick()
         #expect(f.socket(9)?.state == .closed)
         f.tick(after: 10)

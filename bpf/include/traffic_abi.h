@@ -282,7 +282,7 @@ struct traffic_told {
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
 	/* The last sweep whose output is in a checkpoint. Equal to `sweeps` where nothing outlives the daemon. */
 	__u32 sweeps_kept;
-	__u32 pad;
+	__u32 report_all_in_namespaces; /* as report_all, for the walk over one network namespace after the other */
 	__u64 capture; /* a random number: which capture these maps belong to */
 };
 
@@ -294,6 +294,10 @@ struct traffic_chosen {
 	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
 	__u32 counts_interfaces; /* packets are also counted at the interface that they pass, for the audit */
 	__u32 counts_streams; /* method lifecycle: no program sees a call, see streams.bpf.h */
+	/* the kernel may preempt a task inside a program of a tracepoint: see preempt.bpf.h */
+	__u32 tracepoints_preempted;
+	/* no walk lists all sockets: a sweep misses a socket that TCP still works for when no process holds it any more */
+	__u32 sweeps_held;
 	__u32 pad;
 };
 

@@ -10,14 +10,12 @@ extension BPFCapture {
         rowElements: UInt32? = nil,
         leavingOut leftOut: Set<String> = [],
         refusing refused: Set<String> = [],
-        sweepingHeldSockets sweepsHeldSockets: Bool = false,
         wire: WireCounting = .audited,
         outlivesDaemon: Bool = false
     ) throws(CaptureError) {
         let faults = LoadedPrograms.Faults(
             leftOut: leftOut,
             refused: refused,
-            sweepsHeldSockets: sweepsHeldSockets,
             ringBytes: ringBytes,
             mapElements: mapElements,
             interfaceElements: interfaceElements,

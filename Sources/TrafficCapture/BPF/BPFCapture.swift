@@ -15,6 +15,9 @@ public final class BPFCapture: CaptureSource {
     private let ringLimit: Int
     private var rows: RowReader
     private var owners: OwnerReader
+    /// `nil` where a sweep lists all sockets.
+    private let walk: NamespaceWalk?
+    private var walked = WalkedSockets()
     private var deferred: DeferredReader
     private let names: NameReader
     private var interfaces: InterfaceReader
@@ -31,6 +34,7 @@ public final class BPFCapture: CaptureSource {
     private let keepsRecords: Bool
     /// An earlier daemon's sweeps may have reported a socket, and that daemon was killed before it kept the report.
     private var isFirstSweepAfterStart = false
+    private var isFirstWalkAfterStart = false
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
     private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
@@ -97,6 +101,7 @@ public final class BPFCapture: CaptureSource {
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
         self.rows = try RowReader(kernel, from: position?.rows, generation: told.generation)
         self.owners = try OwnerReader(map: kernel.map("owners"))
+        self.walk = kernel.sweepsAllSockets ? nil : try NamespaceWalk(kernel)
         self.deferred = DeferredReader(map: try kernel.map("deferred"), taken: position?.deferred ?? [])
         self.names = NameReader(map: try kernel.map("executed"))
         let isAudited = kernel.description.wire == .audited
@@ -121,6 +126,7 @@ public final class BPFCapture: CaptureSource {
         if let position {
             self.telling.sweeps_kept = position.sweeps
             self.isFirstSweepAfterStart = true
+            self.isFirstWalkAfterStart = true
             // A socket may have ended without a record, and the daemon that was told so may have been killed.
             self.censusesDue = CaptureEvent.censusesUntilGone
             self.sawUnowned = true
@@ -141,28 +147,32 @@ public final class BPFCapture: CaptureSource {
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         self.reads.beginSweep()
         self.adoptHeldSockets()
+        let walkedCensus = self.takeWalk(emit)
         self.telling.sweeps &+= 1
         if !self.keepsRecords { self.telling.sweeps_kept = self.telling.sweeps }
         if self.watchesFrameSockets { self.frameSockets.beginSweep() }
         var census: Census?
-        let isSwept = self.reads.attempt(self.kernel.description.sweep.rawValue) { () throws(CaptureError) in
+        let isSwept = self.reads.attempt(self.sweepName) { () throws(CaptureError) in
             census = try self.sweepSockets(emit)
         }
         // This comes after the sweep: if a socket closed in between, its larger, final totals are in the ring.
         try self.drain(emit)
         self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
-        if let census { emit(.census(census.serials)) }
+        if let census, self.kernel.sweepsAllSockets { emit(.census(SocketCensus(census.serials))) }
+        if let walkedCensus { emit(.census(walkedCensus)) }
+        self.reads.attempt("walk") { () throws(CaptureError) in try self.beginWalk(after: census) }
         let absent = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
         for socket in absent where socket.isShared {
             // Only the sweep of all sockets proves that a socket is gone.
-            if self.kernel.description.sweep == .all {
+            if self.kernel.sweepsAllSockets {
                 self.owners.close(socket.serial)
             } else {
                 self.owners.doubt(socket.serial)
             }
         }
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
-        self.malformed += self.owners.read(census: census.flatMap { $0.isWhole ? $0.serials : nil }, emit)
+        let wholeCensus = census.flatMap { $0.isWhole && self.kernel.sweepsAllSockets ? SocketCensus($0.serials) : nil }
+        self.malformed += self.owners.read(census: wholeCensus ?? walkedCensus, emit)
         if !self.keepsRecords { self.owners.release() }
         self.names.take(emit)
         let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
@@ -188,7 +198,7 @@ public final class BPFCapture: CaptureSource {
             sweeps: self.telling.sweeps,
             ring: self.ring.position,
             deferred: self.deferred.taken,
-            rows: self.rows.position,
+            rows: self.rows.position(withGone: self.walked.gone),
             loss: self.ownLoss
         )
     }
@@ -218,8 +228,8 @@ public final class BPFCapture: CaptureSource {
         guard self.sawUnowned || self.status.method == .lifecycle, MonotonicClock.nanoseconds() >= self.adoptRestsUntil
         else { return }
         let begin = MonotonicClock.threadNanoseconds()
-        let isDone = self.reads.attempt("adopt_held_sockets") { () throws(CaptureError) in
-            try self.kernel.adoptLink.iterate("adopt_held_sockets") { _ in }
+        let isDone = self.reads.attempt(BPFPrograms.adoptionOfHeldSockets) { () throws(CaptureError) in
+            try self.kernel.iterators[BPFPrograms.adoptionOfHeldSockets]?.run()
         }
         let cost = MonotonicClock.threadNanoseconds() - begin
         self.adoptRestsUntil = MonotonicClock.nanoseconds() + cost * Self.adoptRestFactor
@@ -239,15 +249,28 @@ public final class BPFCapture: CaptureSource {
             },
             drain: { () throws(CaptureError) in try self.drain(emit) }
         ) { event in
-            // The next reading removes the further owners of these sockets.
-            if case .gone(let serials) = event { for serial in serials { self.owners.close(serial) } }
-            emit(event)
+            guard case .gone(let serials) = event else { return emit(event) }
+            // The rows lack what a walk may have read of these sockets and not handed over yet.
+            if self.walk?.isUnderWay == true { self.walked.gone += serials } else { self.noteGone(serials, emit) }
         }
         guard isClosing else { return }
         // The sweep skipped the sockets that were just closing. By now they have left their records, unless the wait
         // for programs is still in progress.
         try self.drain(emit)
         try self.takeDeferred(emit)
+    }
+
+    /// What a walk through the network namespaces has brought so far.
+    private struct WalkedSockets {
+        var records = RecordSplitter()
+        var serials: Set<UInt64> = []
+        /// Sockets whose final totals came since the walk began. A record of the time when they were open must not come
+        /// later: it would look like a new socket.
+        var ended: Set<UInt64> = []
+        /// Sockets that closed without a record since the walk began.
+        var gone: [UInt64] = []
+        /// For a census: the sockets that processes held when the walk began.
+        var held: Set<UInt64>?
     }
 
     private struct Census {
@@ -266,9 +289,11 @@ public final class BPFCapture: CaptureSource {
             self.censusesDue = CaptureEvent.censusesUntilGone
             self.sweepsUntilCensus = Self.sweepsBetweenCensuses
         }
-        // No census of held sockets either: a socket that no process holds, such as a socket of io_uring, may live on.
-        let sweepsAll = self.status.method != .kprobe && self.kernel.description.sweep == .all
-        let isCensus = sweepsAll && (self.leavesProgramsOut || self.censusesDue > 0)
+        // A sweep of held sockets is half of a census: the other half is a walk through the network namespaces.
+        let isPossible =
+            self.status.method != .kprobe
+            && (self.kernel.sweepsAllSockets || self.walk.map { $0.isComplete && $0.isReady } ?? false)
+        let isCensus = isPossible && (self.leavesProgramsOut || self.censusesDue > 0)
         self.telling.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
         try self.tell()
         var census = Census()
@@ -312,7 +337,7 @@ public final class BPFCapture: CaptureSource {
     private func walkSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
         var bytes = 0
         var records = RecordSplitter()
-        try self.kernel.sweepLink.iterate(self.kernel.description.sweep.rawValue) { piece throws(CaptureError) in
+        try self.kernel.iterators[self.sweepName]?.run { piece throws(CaptureError) in
             bytes += piece.byteCount
             records.split(piece) { record in self.decode(record, emit) }
         }
@@ -337,8 +362,10 @@ public final class BPFCapture: CaptureSource {
             let observation = try TrafficRecord.decode(record, seesPackets: self.kernel.description.wire != .estimated)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if self.watchesFrameSockets { self.frameSockets.observe(observation) }
-            if observation.closedBoottimeNanoseconds != nil && observation.isShared {
-                self.owners.close(observation.serial)
+            self.owners.note(observation)
+            if observation.closedBoottimeNanoseconds != nil {
+                if observation.isShared { self.owners.close(observation.serial) }
+                if self.walk?.isUnderWay == true { self.walked.ended.insert(observation.serial) }
             }
             emit(.socket(observation))
         } catch {
@@ -354,6 +381,52 @@ public final class BPFCapture: CaptureSource {
         if !events.isEmpty { try self.drain(emit) }
         for event in events { emit(event) }
         if !self.keepsRecords { self.deferred.release() }
+    }
+
+    // MARK: The walk through the network namespaces
+
+    private var sweepName: String {
+        self.kernel.sweepsAllSockets ? BPFPrograms.sweep : BPFPrograms.sweepOfHeldSockets
+    }
+
+    private func noteGone(_ serials: [UInt64], _ emit: (CaptureEvent) -> Void) {
+        // The next reading removes the further owners of these sockets.
+        for serial in serials { self.owners.close(serial) }
+        emit(.gone(serials))
+    }
+
+    /// Hands on what the walk has read.
+    ///
+    /// - Returns: A census, if the walk was to take one and has ended.
+    private func takeWalk(_ emit: (CaptureEvent) -> Void) -> SocketCensus? {
+        guard let walk, walk.isUnderWay else { return nil }
+        let news = walk.take()
+        var records = self.walked.records
+        for piece in news.pieces {
+            records.split(piece.span.bytes) { record in
+                guard let serial = TrafficRecord.serial(record) else { return }
+                self.walked.serials.insert(serial)
+                if !self.walked.ended.contains(serial) { self.decode(record, emit) }
+            }
+        }
+        self.walked.records = records
+        guard let end = news.end else { return nil }
+        defer { self.walked = WalkedSockets() }
+        if !self.walked.gone.isEmpty { self.noteGone(self.walked.gone, emit) }
+        for failure in end.failures { self.reads.note(failure.part, failure.error) }
+        self.telling.report_all_in_namespaces = 0
+        if end.failures.isEmpty { self.isFirstWalkAfterStart = false }
+        guard let held = self.walked.held, end.failures.isEmpty else { return nil }
+        return SocketCensus(held.union(self.walked.serials), namespaces: end.namespaces)
+    }
+
+    /// - Parameter census: The sockets that processes hold, if a census is due.
+    private func beginWalk(after census: Census?) throws(CaptureError) {
+        guard let walk, walk.isReady else { return }
+        self.walked.held = census.flatMap { $0.isWhole ? $0.serials : nil }
+        self.telling.report_all_in_namespaces = self.walked.held != nil || self.isFirstWalkAfterStart ? 1 : 0
+        try self.tell()
+        try walk.begin()
     }
 
     public func programMeter() throws(CaptureError) -> ProgramMeter? {

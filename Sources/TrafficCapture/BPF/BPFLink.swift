@@ -13,10 +13,4 @@ struct BPFLink: ~Copyable {
     }
 
     var descriptor: Int32 { bpf_link__fd(self.link) }
-
-    /// For an iterator's link: runs the program over everything once and hands its output to `body` piece by piece.
-    borrowing func iterate(_ name: String, _ body: (RawSpan) throws(CaptureError) -> Void) throws(CaptureError) {
-        let descriptor = try check("bpf_iter_create", name) { bpf_iter_create(self.descriptor) }
-        try OwnedDescriptor(owning: descriptor).readAll(chunk: 64 << 10, name: name, body)
-    }
 }

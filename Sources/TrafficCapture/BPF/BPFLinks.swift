@@ -26,6 +26,8 @@ struct LoadedProgram {
 struct BPFLinks: ~Copyable {
     private var links: [Box] = []
     private(set) var programs: [LoadedProgram] = []
+    /// The programs that the daemon runs.
+    var iterators: [BPFIterator] = []
     /// By program: the program whose twin it is.
     var twins: [String: String] = [:]
     /// Why some returns are missed when many calls wait at a time.

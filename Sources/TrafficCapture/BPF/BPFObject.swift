@@ -39,12 +39,15 @@ struct BPFObject: ~Copyable {
         guard result < 0 else { return }
         let log = LibbpfLog.take()
         let words = log.last { $0.contains("failed to load") && $0.contains("prog") } ?? log.last ?? ""
-        let reason = "\(CaptureError.text(ofErrno: -result)) (\(words))"
+        let errno = CaptureError.text(ofErrno: -result)
         // libbpf: prog 'NAME': failed to load: -22
         guard let quoted = words.split(separator: "'", maxSplits: 2).dropFirst().first, words.contains("prog '") else {
-            throw .unsupported(feature: "loading BPF programs", reason: reason)
+            throw .unsupported(feature: "loading BPF programs", reason: "\(errno) (\(words))")
         }
-        throw .refused(program: String(quoted), reason: reason)
+        // Where the verifier refuses a program, its log ends with the reason and then its statistics.
+        let verdict = log.last { $0.contains("BEGIN PROG LOAD LOG") }?.split(separator: "\n")
+            .last { !$0.contains("PROG LOAD LOG") && !$0.hasPrefix("processed ") }
+        throw .refused(program: String(quoted), reason: errno + (verdict.map { " (\($0))" } ?? ""))
     }
 
     /// For a test: makes the kernel refuse the program when it is loaded.

@@ -24,7 +24,6 @@ final class KernelSide {
         var wire: WireCounting
         /// What was asked for. The kernel may have refused programs that this needs.
         var wantedWire: WireCounting
-        var sweep: LoadedPrograms.Sweep
         var blindSpots: [String]
         var attached: [Program]
         /// The programs that the daemon itself runs again and again.
@@ -37,9 +36,8 @@ final class KernelSide {
     let attached: [LoadedProgram]
     /// Descriptors of the links of ``attached``, in the same order.
     let attachedLinks: [Int32]
-    let iterated: [LoadedProgram]
-    let sweepLink: BPFLink
-    let adoptLink: BPFLink
+    /// By program.
+    let iterators: [String: BPFIterator]
     let maps: [String: BPFMap]
     /// Owns the descriptors of the maps, programs and links.
     private let owner: AnyObject
@@ -48,20 +46,23 @@ final class KernelSide {
         _ description: Description,
         attached: [LoadedProgram],
         attachedLinks: [Int32],
-        iterated: [LoadedProgram],
-        sweepLink: consuming BPFLink,
-        adoptLink: consuming BPFLink,
+        iterators: [BPFIterator],
         maps: [String: BPFMap],
         owner: AnyObject
     ) {
         (self.description, self.attached, self.attachedLinks) = (description, attached, attachedLinks)
-        self.iterated = iterated
-        self.sweepLink = sweepLink
-        self.adoptLink = adoptLink
+        self.iterators = Dictionary(uniqueKeysWithValues: iterators.map { ($0.program.name, $0) })
         (self.maps, self.owner) = (maps, owner)
     }
 
-    static let adoptHeldSockets = "adopt_held_sockets"
+    /// The programs that the daemon runs again and again.
+    var iterated: [LoadedProgram] {
+        self.iterators.values.map(\.program).sorted { $0.name < $1.name }
+    }
+
+    /// Whether a sweep lists all sockets. Otherwise it lists the sockets that processes hold, and a ``NamespaceWalk``
+    /// lists those that the network namespaces have.
+    var sweepsAllSockets: Bool { self.iterators[BPFPrograms.sweep] != nil }
 
     /// A number that changes with everything on which daemon and programs must agree: the programs themselves and the
     /// structs that they share with the daemon.
@@ -110,25 +111,20 @@ extension KernelSide {
     ) throws(CaptureError) -> (kernel: KernelSide, told: traffic_told) {
         let loaded = Loaded(try LoadedPrograms(method, wire: wire, faults: faults))
         let maps = loaded.programs.object.maps()
-        guard let toldMap = maps[".data.told"], let sockets = maps["sockets"] else {
-            throw .malformed("the BPF object lacks a map")
-        }
+        guard let toldMap = maps[".data.told"] else { throw .malformed("the BPF object lacks a map") }
         var told = traffic_told()
         // A JSON number holds 53 bits.
         told.capture = UInt64.random(in: 1..<1 << 53)
         try toldMap.setGlobals(told)
-        let sweep = loaded.programs.sweep
-        let iterated = [
-            try loaded.programs.object.program(sweep.rawValue),
-            try loaded.programs.object.program(Self.adoptHeldSockets),
-        ]
-        let sweepLink = try iterated[0].attachIterator(over: sweep == .all ? sockets : nil)
-        let adoptLink = try iterated[1].attachIterator()
-        try adoptLink.iterate(Self.adoptHeldSockets) { _ in }
-        let adoptTCP = try loaded.programs.object.program("adopt_tcp_sockets").attachIterator()
-        try NetworkNamespaces.forEach { () throws(CaptureError) in
-            try adoptTCP.iterate("adopt_tcp_sockets") { _ in }
+        var iterators = loaded.programs.links.iterators
+        for iterator in iterators where iterator.program.name == BPFPrograms.adoptionOfHeldSockets {
+            try iterator.run()
         }
+        for iterator in iterators where iterator.program.name == BPFPrograms.adoptionOfTCPSockets {
+            try NetworkNamespaces.forEach { () throws(CaptureError) in try iterator.run() }
+        }
+        // Only the start runs this one.
+        iterators.removeAll { $0.program.name == BPFPrograms.adoptionOfTCPSockets }
         let links = loaded.programs.links.programs
         let twins = loaded.programs.links.twins
         let description = Description(
@@ -138,19 +134,16 @@ extension KernelSide {
             reason: reason,
             wire: loaded.programs.wire,
             wantedWire: wire,
-            sweep: sweep,
             blindSpots: loaded.programs.blindSpots,
             attached: links.map { Description.Program(name: $0.name, section: $0.section, twinOf: twins[$0.name]) },
-            iterated: iterated.map { Description.Program(name: $0.name, section: $0.section) },
+            iterated: iterators.map { Description.Program(name: $0.program.name, section: $0.program.section) },
             maps: maps.mapValues(\.capacity)
         )
         let kernel = KernelSide(
             description,
             attached: links,
             attachedLinks: loaded.programs.links.descriptors,
-            iterated: iterated.map(LoadedProgram.init),
-            sweepLink: sweepLink,
-            adoptLink: adoptLink,
+            iterators: iterators,
             maps: maps,
             owner: loaded
         )

@@ -10,8 +10,6 @@ struct LoadedPrograms: ~Copyable {
         var leftOut: Set<String> = []
         /// Programs that the kernel is made to refuse.
         var refused: Set<String> = []
-        /// The sweep lists held sockets, as on a kernel where the walk through the storage is not safe.
-        var sweepsHeldSockets = false
         /// Bytes of the ring of closed sockets, a power of two and at least a page.
         var ringBytes: UInt32?
         /// Elements of every hash map.
@@ -25,97 +23,48 @@ struct LoadedPrograms: ~Copyable {
     // The links come first, because they depend on the programs of the object.
     let links: BPFLinks
     let object: BPFObject
-    let sweep: Sweep
     let blindSpots: [String]
-
-    /// Which sockets the sweep lists.
-    enum Sweep: String, Codable {
-        /// All sockets, from the storage or the hash.
-        case all = "sweep_sockets"
-        /// Only sockets that processes hold, because the kernel's walk through the storage may follow a null pointer
-        /// (`bpf/iterate.bpf.h`).
-        case held = "sweep_held_sockets"
-
-        /// - Parameter object: Which object is in use. The kernel walks a hash with another iterator, which is safe.
-        init(_ object: EmbeddedObject, _ faults: Faults) {
-            let isSafe = object == .hash || HostFacts.kernelVersion < (7, 0)
-            self = isSafe && !faults.sweepsHeldSockets ? .all : .held
-        }
-
-        var blindSpots: [String] {
-            guard self == .held else { return [] }
-            return [
-                "open sockets that no process holds (not accepted yet, sent by SCM_RIGHTS and not received, io_uring's own files): they count when they are held again or close"
-            ]
-        }
-    }
     /// Which packets the attached programs count.
     let wire: WireCounting
 
-    /// Loads and attaches every program of the method. If the kernel refuses a program that the method does not need,
-    /// the method goes on without that program, and the blind spots say what is no longer seen.
+    /// Loads and attaches the programs of the method. Where the kernel refuses one, the method goes on with its
+    /// substitutes or without it, as ``BPFPrograms`` says.
     ///
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` if the kernel refuses a program that the method needs.
     init(_ method: CaptureMethod, wire: WireCounting, faults: Faults) throws(CaptureError) {
-        var hooks: [BPFPrograms.Hook] = []
-        let sweep = Sweep(method.object, faults)
-        var blindSpots = BPFPrograms.blindSpots(of: method) + sweep.blindSpots
-        for hook in BPFPrograms.of(method).hooks {
-            if hook.isKnownToKernel {
-                hooks.append(hook)
-            } else if let blindSpot = hook.blindSpot {
-                blindSpots.append("\(blindSpot) (the kernel has no \(hook.place))")
-            } else if !BPFPrograms.dispensable.contains(hook.program) {
-                throw .unsupported(feature: "method \(method.rawValue)", reason: "the kernel has no \(hook.place)")
-            }
-        }
-        let unused = BPFPrograms.unused(with: wire)
-        hooks.removeAll { unused.contains($0.program) }
-        switch wire {
-        case _ where method == .lifecycle: blindSpots.append(BPFPrograms.packetBlindSpot)
-        case .estimated: blindSpots.append("\(BPFPrograms.packetBlindSpot) (`--wire estimated`)")
-        case .exact: blindSpots.append("\(BPFPrograms.interfaceBlindSpot) (`--wire audited` counts them)")
-        case .audited: break
-        }
+        var refused: [String: String] = [:]
         while true {
+            let plan = try CapturePlan(method, wire: wire, refused: refused)
             do throws(CaptureError) {
-                let object = try LoadedPrograms.load(method, Set(hooks.map(\.program)), sweep, faults)
-                let wanted = hooks.filter { !faults.leftOut.contains($0.twinOf ?? $0.program) }
+                let object = try LoadedPrograms.load(method, plan, faults)
+                let wanted = plan.programs.filter { !faults.leftOut.contains($0.twinOf ?? $0.program) }
                 self.links = try LoadedPrograms.attach(wanted, object)
                 self.object = object
-                break
-            } catch .refused(let program, let reason) {
-                guard let blindSpot = hooks.first(where: { $0.program == program })?.blindSpot else {
-                    throw .unsupported(feature: "method \(method.rawValue)", reason: "\(program): \(reason)")
-                }
-                blindSpots.append("\(blindSpot) (\(program): \(reason))")
-                let companions = BPFPrograms.companions(of: program)
-                hooks.removeAll { companions.contains($0.program) }
+                self.wire = plan.wire
+                let narrow = self.links.narrowReturns.map { "\(BPFPrograms.narrowReturnsBlindSpot) (\($0))" }
+                self.blindSpots = plan.blindSpots + (narrow.map { [$0] } ?? [])
+                return
+            } catch .refused(let program, let reason) where plan.names.contains(program) {
+                refused[program] = reason
             }
         }
-        if let reason = self.links.narrowReturns {
-            blindSpots.append("\(BPFPrograms.narrowReturnsBlindSpot) (\(reason))")
-        }
-        self.sweep = sweep
-        self.blindSpots = blindSpots
-        self.wire = WireCounting(by: Set(hooks.map(\.program)))
     }
 
     private static func load(
         _ method: CaptureMethod,
-        _ programs: Set<String>,
-        _ sweep: Sweep,
+        _ plan: CapturePlan,
         _ faults: Faults
     ) throws(CaptureError) -> BPFObject {
+        let facts = KernelFacts.ofThisKernel
         let embedded = method.object
         let object = try BPFObject(elf: embedded.elf())
-        object.select(programs: programs.union(BPFPrograms.iterators).union([sweep.rawValue]))
-        for program in faults.refused.intersection(programs) { try object.spoil(program) }
+        object.select(programs: plan.names)
+        for program in faults.refused.intersection(plan.names) { try object.spoil(program) }
         // The type of this map does not exist before Linux 5.11, and only twins use the map.
-        if embedded == .storage && !Preemption.reachesTracepoints {
+        if embedded == .storage && !facts.preemptsTracepoints {
             try object.definition(ofMap: "counted_calls").leaveOut()
         }
-        if embedded == .hash && HostFacts.kernelVersion >= (6, 1) { try self.widen(object) }
+        if embedded == .hash && facts.hashesAllocateAsNeeded { try self.widen(object) }
         if let bytes = faults.ringBytes { try object.definition(ofMap: "closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
             for map in ["owners", "deferred", "interfaces", "early", "executed"] {
@@ -128,12 +77,13 @@ struct LoadedPrograms: ~Copyable {
         if let elements = faults.rowElements {
             for map in ["rows", "user_rows"] { try object.definition(ofMap: map).setCapacity(elements) }
         }
-        let wire = WireCounting(by: programs)
         try object.definition(ofMap: ".rodata.chosen").setInitial(
             traffic_chosen(
-                estimates_wire: wire == .estimated ? 1 : 0,
-                counts_interfaces: wire == .audited ? 1 : 0,
+                estimates_wire: plan.wire == .estimated ? 1 : 0,
+                counts_interfaces: plan.wire == .audited ? 1 : 0,
                 counts_streams: method == .lifecycle ? 1 : 0,
+                tracepoints_preempted: facts.preemptsTracepoints ? 1 : 0,
+                sweeps_held: plan.names.contains(BPFPrograms.sweep) ? 0 : 1,
                 pad: 0
             )
         )
@@ -141,8 +91,8 @@ struct LoadedPrograms: ~Copyable {
         return object
     }
 
-    /// Since Linux 6.1 (ee4ed53c5eb6 "bpf: Convert percpu hash map to per-cpu bpf_mem_alloc" and its siblings) probes
-    /// may use maps that allocate memory as needed. So these maps can have more elements at no cost.
+    /// Where probes may use maps that allocate memory as needed (``KernelFacts/hashesAllocateAsNeeded``), these maps can
+    /// have more elements at no cost.
     private static func widen(_ object: borrowing BPFObject) throws(CaptureError) {
         for (name, elements) in [("sockets", 1 << 18), ("owners", 1 << 16), ("deferred", 1 << 16)] as [(String, UInt32)]
         {
@@ -172,20 +122,13 @@ struct LoadedPrograms: ~Copyable {
                 } catch .unsupported(let feature, let reason) {
                     throw .refused(program: hook.program, reason: "\(feature): \(reason)")
                 }
+            case .list:
+                links.iterators.append(try BPFIterator(program, over: nil))
+            case .sockets:
+                links.iterators.append(try BPFIterator(program, over: object.maps()["sockets"]))
             }
         }
         return links
-    }
-}
-
-extension WireCounting {
-    /// - Parameter programs: The programs that the kernel has not refused.
-    fileprivate init(by programs: Set<String>) {
-        guard programs.isSuperset(of: BPFPrograms.packets) else {
-            self = .estimated
-            return
-        }
-        self = programs.isSuperset(of: BPFPrograms.interfaces) ? .audited : .exact
     }
 }
 

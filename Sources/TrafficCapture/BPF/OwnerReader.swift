@@ -13,6 +13,13 @@ struct OwnerReader {
     /// Owners of such sockets whose processes had ended after the last reading. The next reading has their final bytes.
     private var ended: [traffic_owner_key] = []
     private var absences = Absences()
+    /// Where the sockets with further owners are: whether a census covers them.
+    private var places: [UInt64: Place] = [:]
+
+    private struct Place {
+        var transport: TransportProtocol
+        var namespace: UInt32
+    }
 
     /// Owners whose final bytes were read.
     private var finished: [traffic_owner_key] = []
@@ -27,6 +34,11 @@ struct OwnerReader {
         self.finished = []
     }
 
+    mutating func note(_ socket: SocketObservation) {
+        guard socket.isShared else { return }
+        self.places[socket.serial] = Place(transport: socket.transport, namespace: socket.networkNamespace)
+    }
+
     mutating func close(_ serial: UInt64) {
         self.closed.insert(serial)
     }
@@ -37,10 +49,10 @@ struct OwnerReader {
         self.doubtful.insert(serial)
     }
 
-    /// - Parameter census: The serials of all sockets, if they were just taken and none can be missing; otherwise
-    ///   `nil`. If the owners of a living socket left the map, their counters would start again at 0.
+    /// - Parameter census: If it was just taken and no socket that it covers can be missing; otherwise `nil`. If the
+    ///   owners of a living socket left the map, their counters would start again at 0.
     /// - Returns: How many entries could not be decoded.
-    mutating func read(census: Set<UInt64>?, _ emit: (CaptureEvent) -> Void) -> UInt64 {
+    mutating func read(census: SocketCensus?, _ emit: (CaptureEvent) -> Void) -> UInt64 {
         var sockets: Set<UInt64> = []
         var entries: [(key: traffic_owner_key, socket: UInt64)] = []
         var malformed: UInt64 = 0
@@ -57,7 +69,13 @@ struct OwnerReader {
                 malformed += 1
             }
         }
-        if let census { self.closed.formUnion(self.absences.note(sockets.subtracting(census))) }
+        self.places = self.places.filter { sockets.contains($0.key) }
+        if let census {
+            let missing = sockets.subtracting(census.serials).filter { serial in
+                self.places[serial].map { census.covers($0.transport, in: $0.namespace) } ?? (census.namespaces == nil)
+            }
+            self.closed.formUnion(self.absences.note(missing))
+        }
         for (key, socket) in entries where self.closed.contains(socket) { self.finished.append(key) }
         self.finished += self.ended
         self.closed.removeAll()

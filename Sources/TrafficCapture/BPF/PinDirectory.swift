@@ -188,10 +188,8 @@ public final class PinDirectory: Sendable {
 extension PinDirectory {
     /// The names of the pins. A BPF file system allows no dot in a name.
     private enum Pin {
-        static let sweep = "iterator_sweep"
-        static let adopt = "iterator_adopt"
-
         static func link(_ program: String) -> String { "link_\(program)" }
+        static func iterator(_ program: String) -> String { "iterator_\(program)" }
         static func map(_ name: String) -> String { "map_\(name.replacing(".", with: "_"))" }
         static func program(_ name: String) -> String { "program_\(name)" }
     }
@@ -209,9 +207,10 @@ extension PinDirectory {
                 try self.pin(program.descriptor, as: Pin.program(program.name))
                 try self.pin(link, as: Pin.link(program.name))
             }
-            for program in kernel.iterated { try self.pin(program.descriptor, as: Pin.program(program.name)) }
-            try self.pin(kernel.sweepLink.descriptor, as: Pin.sweep)
-            try self.pin(kernel.adoptLink.descriptor, as: Pin.adopt)
+            for (name, iterator) in kernel.iterators {
+                try self.pin(iterator.program.descriptor, as: Pin.program(name))
+                try self.pin(iterator.linkDescriptor, as: Pin.iterator(name))
+            }
             guard rename(new, "\(self.path)/\(kernel.description.capture)") == 0 else {
                 throw .system(call: "rename", path: new, errno: errno)
             }
@@ -254,22 +253,27 @@ extension PinDirectory {
             let descriptor = descriptors.keep(try self.open(Pin.map(name), of: capture))
             maps[name] = BPFMap(descriptor: descriptor, name: name, capacity: capacity)
         }
-        var programs: [LoadedProgram] = []
-        for program in description.attached + description.iterated {
+        let load = { (program: KernelSide.Description.Program) throws(PinError) in
             let descriptor = descriptors.keep(try self.open(Pin.program(program.name), of: capture))
-            programs.append(LoadedProgram(name: program.name, section: program.section, descriptor: descriptor))
+            return LoadedProgram(name: program.name, section: program.section, descriptor: descriptor)
         }
+        var attached: [LoadedProgram] = []
         var links: [Int32] = []
         for program in description.attached {
+            attached.append(try load(program))
             links.append(descriptors.keep(try self.open(Pin.link(program.name), of: capture)))
+        }
+        var iterators: [BPFIterator] = []
+        for program in description.iterated {
+            iterators.append(
+                BPFIterator(try load(program), try self.openLink(Pin.iterator(program.name), of: capture))
+            )
         }
         return KernelSide(
             description,
-            attached: Array(programs.prefix(description.attached.count)),
+            attached: attached,
             attachedLinks: links,
-            iterated: Array(programs.dropFirst(description.attached.count)),
-            sweepLink: try self.openLink(Pin.sweep, of: capture),
-            adoptLink: try self.openLink(Pin.adopt, of: capture),
+            iterators: iterators,
             maps: maps,
             owner: descriptors
         )

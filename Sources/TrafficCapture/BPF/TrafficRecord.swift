@@ -5,6 +5,12 @@ package import TrafficModel
 package enum TrafficRecord {
     package static let size = MemoryLayout<traffic_socket>.size
 
+    /// The serial of a record; `nil` for bytes that are no record.
+    static func serial(_ bytes: RawSpan) -> UInt64? {
+        guard bytes.byteCount == self.size else { return nil }
+        return bytes.unsafeLoadUnaligned(as: traffic_socket.self).serial
+    }
+
     /// - Parameters:
     ///   - bytes: Exactly one record.
     ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are estimated.

@@ -23,12 +23,6 @@ public enum HostFacts {
         )
     }
 
-    /// Version of the running kernel: 6.18 of `6.18.44`.
-    static var kernelVersion: (major: Int, minor: Int) {
-        let numbers = self.description().kernel.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
-        return (numbers.first ?? 0, numbers.dropFirst().first ?? 0)
-    }
-
     public static func daemon(version: String) -> DaemonDescription {
         DaemonDescription(version: version, pid: getpid(), startedAt: .now)
     }

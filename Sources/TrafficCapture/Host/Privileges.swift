@@ -12,7 +12,8 @@ public enum Privileges {
     private static let sysPtrace: Capability = ("CAP_SYS_PTRACE", 19)
     /// For the names of cgroups by their ids (open_by_handle_at(2)).
     private static let dacReadSearch: Capability = ("CAP_DAC_READ_SEARCH", 2)
-    /// For entering network namespaces to read their addresses, and for the kernel's BPF statistics.
+    /// For entering network namespaces (setns(2)), to read their addresses and the sockets that no process holds, and for
+    /// the kernel's BPF statistics.
     private static let sysAdmin: Capability = ("CAP_SYS_ADMIN", 21)
 
     /// The rights to load and attach the programs.

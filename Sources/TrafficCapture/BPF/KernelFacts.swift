@@ -1,0 +1,91 @@
+import CLibbpf
+import TrafficModel
+
+/// What the running kernel's type information (BTF) shows of it.
+///
+/// No version number decides: distributions take changes into older kernels, and a build may lack what its version has.
+/// Where the type information shows nothing, the form is used that is right on every kernel.
+struct KernelFacts: Hashable, Sendable {
+    /// Whether `iter/bpf_sk_storage_map` can't crash this kernel.
+    ///
+    /// 5d800f87d0a5 ("bpf: Support lockless unlink when freeing map or local storage", Linux 7.0) clears a pointer that
+    /// the walk follows. It added `bpf_local_storage_elem.state` and `bpf_local_storage.owner_refcnt`.
+    var storageWalkIsSafe: Bool
+
+    /// Whether the kernel may preempt a task inside a program of a tracepoint, and so skip that program for other calls
+    /// on the processor (preempt.bpf.h). Programs of functions (`fexit`) have no twins to count what they miss.
+    ///
+    /// Since a46023d5616e ("tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast", Linux 7.0) the
+    /// programs run in a reader of `tracepoint_srcu`; before, they ran with preemption off. Linux had a variable of that
+    /// name before 6.13 too, for other tracepoints, and then also the function `srcu_free_old_probes`.
+    var preemptsTracepoints: Bool
+
+    /// Whether a hash that probes use may allocate an element's memory when the element is added.
+    ///
+    /// ee4ed53c5eb6 ("bpf: Convert percpu hash map to per-cpu bpf_mem_alloc", Linux 6.1) and its siblings allow that. It
+    /// added `bpf_htab.pcpu_ma`.
+    var hashesAllocateAsNeeded: Bool
+
+    static let ofThisKernel: KernelFacts = {
+        guard let types = btf__load_vmlinux_btf() else { return KernelFacts(nil) }
+        defer { btf__free(types) }
+        return KernelFacts(KernelTypes(types))
+    }()
+
+    /// - Parameter types: `nil`: the kernel shows nothing.
+    init(_ types: KernelTypes?) {
+        let element = types?.members(of: "bpf_local_storage_elem")
+        let storage = types?.members(of: "bpf_local_storage")
+        self.storageWalkIsSafe =
+            element.map { !$0.contains("state") } ?? false && storage.map { !$0.contains("owner_refcnt") } ?? false
+        // A kernel that was built without the types of its variables can't show the one that matters.
+        let showsVariables = types?.has("runqueues", BTF_KIND_VAR) ?? false
+        let hasReader = types?.has("tracepoint_srcu_srcu_data", BTF_KIND_VAR) ?? true
+        let isForOthers = types?.has("srcu_free_old_probes", BTF_KIND_FUNC) ?? false
+        self.preemptsTracepoints = !showsVariables || hasReader && !isForOthers
+        self.hashesAllocateAsNeeded = types?.members(of: "bpf_htab")?.contains("pcpu_ma") ?? false
+    }
+
+    /// The methods, best first. ``CaptureMethod/lifecycle`` is used only on request.
+    var methods: [CaptureMethod] {
+        self.preemptsTracepoints ? [.tracepoint, .fexit, .kprobe, .poll] : [.fexit, .tracepoint, .kprobe, .poll]
+    }
+
+    /// The methods that are better than `method` on other kernels but come after `method` on this one.
+    func passedOver(for method: CaptureMethod) -> [MethodSelection.Refusal] {
+        guard self.preemptsTracepoints && method == .tracepoint else { return [] }
+        return [
+            MethodSelection.Refusal(
+                method: .fexit,
+                reason:
+                    "this kernel may preempt BPF programs, and only those of tracepoints have twins to count what they miss"
+            )
+        ]
+    }
+}
+
+/// Type information of a kernel. The value must not outlive the `struct btf`.
+struct KernelTypes {
+    private let types: OpaquePointer
+
+    init(_ types: OpaquePointer) {
+        self.types = types
+    }
+
+    func has(_ name: String, _ kind: Int32) -> Bool {
+        btf__find_by_name_kind(self.types, name, UInt32(kind)) > 0
+    }
+
+    /// The names of the members of a struct; `nil` if there is no such struct.
+    func members(of name: String) -> Set<String>? {
+        let id = btf__find_by_name_kind(self.types, name, UInt32(BTF_KIND_STRUCT))
+        guard id > 0, let type = btf__type_by_id(self.types, UInt32(id)), let members = btf_members(type) else {
+            return nil
+        }
+        return Set(
+            UnsafeBufferPointer(start: members, count: Int(btf_vlen(type))).compactMap { member in
+                btf__name_by_offset(self.types, member.name_off).map { String(cString: $0) }
+            }
+        )
+    }
+}
