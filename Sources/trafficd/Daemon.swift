@@ -83,6 +83,11 @@ struct Daemon {
         )
         let selection = restart.selection
         let status = selection.source.status
+        if status.method == .poll && configuration.method == nil {
+            logger.warning(
+                "NOT EXACT: every better method is refused, so trafficd polls: it sees only TCP and misses the last bytes of connections. \(MethodSelection.remedyForPolling)"
+            )
+        }
         logger.info(
             "counting",
             metadata: ["method": "\(status.method.rawValue)", "reason": "\(status.reason ?? "the best one")"]

@@ -21,9 +21,7 @@ struct Doctor: Sendable {
             name: "capture method",
             status: status.method == .poll ? .degraded : .ok,
             detail: ([status.method.rawValue] + refused).joined(separator: "; "),
-            remedy: status.method == .poll
-                ? "a kernel of 6.1 or later with BTF (CONFIG_DEBUG_INFO_BTF) and root rights counts every byte;"
-                    + " then start trafficd anew" : nil
+            remedy: status.method == .poll ? "\(MethodSelection.remedyForPolling); then start trafficd anew" : nil
         )
     }
 

@@ -12,10 +12,11 @@ struct Trafficd: AsyncParsableCommand {
 
             EXAMPLES
               sudo trafficd run
+              sudo trafficd check
               sudo trafficd run --runtime-directory /tmp/t &  sudo trafficctl --runtime-directory /tmp/t top
             """,
         version: TrafficVersion.current,
-        subcommands: [Run.self, CheckConfig.self, Unload.self]
+        subcommands: [Run.self, Check.self, CheckConfig.self, Unload.self]
     )
 
     static func main() async {

@@ -372,7 +372,8 @@ struct TrafficctlTests {
             "trafficctl", "trafficctl top", "trafficctl processes", "trafficctl sockets", "trafficctl endpoints",
             "trafficctl exchanges", "trafficctl history", "trafficctl export", "trafficctl record", "trafficctl replay",
             "trafficctl watch", "trafficctl alerts",
-            "trafficctl audit", "trafficctl doctor", "trafficd", "trafficd run", "trafficd check-config",
+            "trafficctl audit", "trafficctl doctor", "trafficd", "trafficd run", "trafficd check",
+            "trafficd check-config",
             "trafficd unload",
         ]
     )

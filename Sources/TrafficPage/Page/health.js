@@ -19,9 +19,11 @@ const losses = [
     "ms until other counting programs took over"],
 ];
 
-/// As the notice of `top`: nothing where nothing was missed, lost or late.
-function lossText(loss) {
-  const lost = [loss.map_full, loss.records_malformed, loss.reports_dropped, loss.reports_rejected].reduce(plus);
+/// As the notice of `top`: nothing where nothing was missed, lost or late. Polling has no counts of calls with which it
+/// could join reports, and loses nothing by that.
+function lossText({ method, loss }) {
+  const unjoined = method === "poll" ? 0 : loss.reports_rejected;
+  const lost = [loss.map_full, loss.records_malformed, loss.reports_dropped, unjoined].reduce(plus);
   const parts = [];
   if (loss.missed_runs > 0) parts.push(`missed ${plural(loss.missed_runs, "call")}`);
   if (lost > 0) parts.push(`lost ${plural(lost, "record")}`);
@@ -66,13 +68,15 @@ export class Health {
     this.snapshot = snapshot;
     const { host, capture, counting_since, taken_at, alerts_active } = snapshot;
     const isDegraded = capture.method === "poll" || capture.reason !== undefined;
+    const isFallback = capture.method === "poll" && capture.reason !== undefined;
     this.chips.host.set(clean(host.name, 64));
-    this.chips.method.set(clean(capture.method, 20), isDegraded ? "warn" : "good",
+    this.chips.method.set(isFallback ? "NOT EXACT: poll" : clean(capture.method, 20),
+      isFallback ? "bad" : isDegraded ? "warn" : "good",
       isDegraded ? `How bytes are counted. Not the best way: ${clean(capture.reason ?? "poll", 300)}`
       : "How bytes are counted");
     this.chips.since.set(`counting ${duration((Date.parse(taken_at) - Date.parse(counting_since)) / 1000)}`, undefined,
       `Counting since ${time.full(counting_since)}`);
-    const loss = lossText(capture.loss);
+    const loss = lossText(capture);
     this.chips.loss.set(loss.text, loss.level, "What is missing from the numbers");
     const blind = capture.blind_spots.length;
     this.chips.blind.set(blind ? plural(blind, "blind spot") : "no blind spots", undefined,

@@ -28,7 +28,11 @@ extension TopState {
             ("in rows", loss.socketsFolded +| loss.callsFolded, "sockets and calls count for their process alone"),
             ("map full", loss.mapFull, "owners, reads or packets found no room"),
             ("malformed", loss.recordsMalformed, "records could not be read"),
-            ("reports", loss.reportsDropped +| loss.reportsRejected, "reports dropped or rejected"),
+            (
+                "reports", loss.reportsDropped +| loss.reportsRejected,
+                capture.method == .poll
+                    ? "reports not joined: that needs exact counting" : "reports dropped or rejected"
+            ),
             ("datagrams", capture.reports.missingDatagrams, "datagrams of reports never came"),
             ("backwards", loss.countersBackwards, "times a counter fell"),
             ("missed", loss.missedRuns, "calls were not seen: a program was preempted"),
@@ -39,7 +43,9 @@ extension TopState {
             ),
         ]
         for (label, count, meaning) in losses {
-            let isHarmless = ["ring full", "in rows", "failed"].contains(label)
+            let isHarmless =
+                ["ring full", "in rows", "failed"].contains(label)
+                || label == "reports" && capture.method == .poll && loss.reportsDropped == 0
             let role: Style.Role = count == 0 ? .dim : isHarmless ? .warning : .error
             lines.append(PageLine(label: label, text: "\(TimeText.grouped(count)) \(meaning)", role: role))
         }

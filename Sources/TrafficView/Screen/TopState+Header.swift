@@ -36,8 +36,12 @@ extension TopState {
         line.add(self.typeface.printable(snapshot.host.name, limit: 64), .title)
         line.addWhole([(separator, .dim), ("counting ", .label), (TimeText.duration(seconds: seconds), .plain)])
         line.addWhole([(separator, .dim)])
-        line.addWhole([(snapshot.capture.method.rawValue, snapshot.capture.isDegraded ? .warning : .plain)])
-        let blind = snapshot.capture.blindSpots.count
+        if snapshot.capture.isFallback {
+            line.addWhole([("NOT EXACT: \(snapshot.capture.method.rawValue), see c", .error)])
+        } else {
+            line.addWhole([(snapshot.capture.method.rawValue, snapshot.capture.isDegraded ? .warning : .plain)])
+        }
+        let blind = snapshot.capture.isFallback ? 0 : snapshot.capture.blindSpots.count
         if blind > 0 { line.addWhole([(", \(counted(blind, "blind spot", "blind spots")) (c)", .label)]) }
         if line.room > counts.unicodeScalars.count + 1 {
             line.pad(to: self.size.width - counts.unicodeScalars.count)
@@ -171,7 +175,7 @@ extension TopState {
         if case .live = self.connection, let age = self.silence {
             notices.append(("no data from trafficd for \(age)", .error))
         }
-        if let loss = self.timeline.snapshot?.capture.loss.summary { notices.append(("! " + loss.text, loss.role)) }
+        if let loss = self.timeline.snapshot?.capture.lossSummary { notices.append(("! " + loss.text, loss.role)) }
         if let count = self.timeline.snapshot?.alertsActive, count > 0 {
             notices.append((counted(count, "alert", "alerts"), .warning))
         }
@@ -211,16 +215,23 @@ extension CaptureStatus {
     var isDegraded: Bool { self.method == .poll || self.reason != nil }
 }
 
-extension CaptureLoss {
+extension CaptureStatus {
+    /// Whether only polling was left, although the user did not ask for it.
+    var isFallback: Bool { self.method == .poll && self.reason != nil }
+
     /// One line for the header. `nil` where nothing was missed, lost or late.
-    var summary: (text: String, role: Style.Role)? {
-        let lost = self.mapFull +| self.recordsMalformed +| self.reportsDropped +| self.reportsRejected
+    var lossSummary: (text: String, role: Style.Role)? {
+        let loss = self.loss
+        // Reports are joined with counts of every call. Polling has none, so it joins few reports, and loses nothing by
+        // that.
+        let unjoined = self.method == .poll ? 0 : loss.reportsRejected
+        let lost = loss.mapFull +| loss.recordsMalformed +| loss.reportsDropped +| unjoined
         var parts: [String] = []
-        if self.missedRuns > 0 { parts.append("missed \(self.missedRuns) calls") }
+        if loss.missedRuns > 0 { parts.append("missed \(loss.missedRuns) calls") }
         if lost > 0 { parts.append("lost \(TimeText.grouped(lost)) records") }
-        if self.ringFull > 0 { parts.append("late \(TimeText.grouped(self.ringFull))") }
+        if loss.ringFull > 0 { parts.append("late \(TimeText.grouped(loss.ringFull))") }
         guard !parts.isEmpty else { return nil }
-        return (parts.joined(separator: ", "), self.isLossy || lost > 0 ? .error : .warning)
+        return (parts.joined(separator: ", "), loss.isLossy || lost > 0 ? .error : .warning)
     }
 }
 

@@ -27,10 +27,10 @@ public struct DoctorView: Sendable {
         }
         rows += self.rows(
             "losses",
-            report.capture.loss.summary?.text ?? "none",
-            report.capture.loss.summary?.role ?? .plain
+            report.capture.lossSummary?.text ?? "none",
+            report.capture.lossSummary?.role ?? .plain
         )
-        if let reports = report.capture.reports.summary { rows += self.rows("reports", reports.text, reports.role) }
+        if let reports = report.capture.reportSummary { rows += self.rows("reports", reports.text, reports.role) }
         rows.append(Frame.Row())
         for check in report.checks {
             let role: Style.Role =
@@ -89,15 +89,19 @@ public struct DoctorView: Sendable {
     }
 }
 
-extension ReportCounters {
+extension CaptureStatus {
     /// `nil` where no program reports.
-    fileprivate var summary: (text: String, role: Style.Role)? {
-        guard self.datagrams > 0 else { return nil }
+    fileprivate var reportSummary: (text: String, role: Style.Role)? {
+        let reports = self.reports
+        guard reports.datagrams > 0 else { return nil }
+        let isPolling = self.method == .poll
         let parts = [
-            ("datagrams", self.datagrams), ("missing", self.missingDatagrams), ("records", self.records),
-            ("rejected", self.rejected), ("dropped", self.dropped),
+            ("datagrams", reports.datagrams), ("missing", reports.missingDatagrams), ("records", reports.records),
+            (isPolling ? "not joined, because that needs exact counting" : "rejected", reports.rejected),
+            ("dropped", reports.dropped),
         ]
         let text = parts.filter { $0.1 > 0 }.map { "\(TimeText.grouped($0.1)) \($0.0)" }.joined(separator: ", ")
-        return (text, self.missingDatagrams +| self.rejected +| self.dropped > 0 ? .error : .plain)
+        let lost = reports.missingDatagrams +| (isPolling ? 0 : reports.rejected) +| reports.dropped
+        return (text, lost > 0 ? .error : .plain)
     }
 }
