@@ -53,20 +53,33 @@ struct Run: AsyncParsableCommand {
     @Option(help: "How long each flood goes on at least.")
     var floodSeconds = 60
 
+    @Option(
+        help: ArgumentHelp(
+            "Programs that the kernel is made to refuse, as REFUSE_BPF of Tests/Tools/refuse; may be repeated: a run for each, and none without.",
+            valueName: "names"
+        )
+    )
+    var refuse: [String] = []
+
+    @Option(help: "The library of Tests/Tools/refuse, for --refuse.")
+    var refuser: String?
+
     @Option(help: "Seconds between two snapshots of the daemon.")
     var interval = 0.2
 
     @Flag(help: "Every difference, not only the first of a scenario.")
     var verbose = false
 
-    private var variant: String {
-        [self.offloads ? "offloads on" : nil, self.loopback ? "loopback" : nil].compactMap(\.self).joined(
-            separator: ", "
-        )
+    private func variant(_ refused: String?) -> String {
+        let parts = [
+            self.offloads ? "offloads on" : nil, self.loopback ? "loopback" : nil, refused.map { "without \($0)" },
+        ]
+        return parts.compactMap(\.self).joined(separator: ", ")
     }
 
     func validate() throws {
         let known = ["auto"] + CaptureMethod.allCases.map(\.rawValue)
+        if !self.refuse.isEmpty && self.refuser == nil { throw ValidationError("--refuse needs --refuser.") }
         for method in self.method + self.require where !known.contains(method) {
             throw ValidationError("There is no method \(method); there are: \(known.joined(separator: ", ")).")
         }
@@ -86,27 +99,47 @@ struct Run: AsyncParsableCommand {
         print(line: AccuracyRow.headerLine)
         var failed = false
         for method in self.method.isEmpty ? ["fexit", "tracepoint", "kprobe"] : self.method {
-            let exact = try await self.check(method, scenarios, programs, lab, directories)
-            failed = failed || !exact
+            for refused in self.refusals(of: method) {
+                let exact = try await self.check(method, refused, scenarios, programs, lab, directories)
+                failed = failed || !exact
+            }
         }
         if failed { throw ExitCode.failure }
     }
 
-    private func row(_ method: String, _ status: AccuracyRow.Status, _ details: String = "") -> AccuracyRow {
+    private func refusals(of method: String) -> [String?] {
+        if self.refuse.isEmpty { return [nil] }
+        return self.refuse.compactMap { refusal in
+            let parts = refusal.split(separator: ":", maxSplits: 1).map(String.init)
+            return parts.count == 1 || parts[0] == method ? parts.last : nil
+        }
+    }
+
+    private func row(
+        _ method: String,
+        _ refused: String?,
+        _ status: AccuracyRow.Status,
+        _ details: String = ""
+    ) -> AccuracyRow {
         var row = AccuracyRow(kernel: HostKernel.release, method: method, status: status)
-        row.variant = self.variant
+        row.variant = self.variant(refused)
         row.details = details
         return row
     }
 
     private func check(
         _ method: String,
+        _ refused: String?,
         _ scenarios: [String],
         _ programs: Programs,
         _ lab: NetworkLab,
         _ directories: DaemonDirectories
     ) async throws -> Bool {
         let daemon: Daemon
+        var launcher = lab.near.launcher
+        if let refused, let refuser {
+            launcher.arguments += ["env", "LD_PRELOAD=\(refuser)", "REFUSE_BPF=\(refused)"]
+        }
         do {
             // No process's row may leave the list between two comparisons. Packets of no socket are compared, too.
             daemon = try await Daemon(
@@ -115,11 +148,11 @@ struct Run: AsyncParsableCommand {
                 interval: self.interval,
                 directories: directories,
                 arguments: ["--keep-exited", "86400"] + (method == "lifecycle" ? [] : ["--wire", "audited"]),
-                launcher: lab.near.launcher
+                launcher: launcher
             )
         } catch let refusal as Daemon.Refusal {
             let isRequired = self.require.contains(method)
-            print(line: self.row(method, isRequired ? .failed : .notOffered, refusal.message).line)
+            print(line: self.row(method, refused, isRequired ? .failed : .notOffered, refusal.message).line)
             return !isRequired
         }
         let watch = try await WireWatch(lab, daemon)
@@ -131,12 +164,12 @@ struct Run: AsyncParsableCommand {
                 try await Flood($0, seconds: self.floodSeconds, programs: programs, daemon: daemon)
             }
             for scenario in scenarios {
-                let row = await self.check(scenario, method, daemon, programs, watch)
+                let row = await self.check(scenario, method, refused, daemon, programs, watch)
                 print(line: row.line)
                 exact = exact && row.status != .different && row.status != .failed
             }
             guard let kind, let report = try await flood?.stop() else { continue }
-            var row = self.row(method, report.isExact ? .exact : .different, report.description)
+            var row = self.row(method, refused, report.isExact ? .exact : .different, report.description)
             row.scenario = "flood \(kind)"
             row.payloadBytes = report.truth.total
             print(line: row.line)
@@ -144,19 +177,22 @@ struct Run: AsyncParsableCommand {
         }
         let code = try await daemon.stop()
         if code == 0 { return exact }
-        print(line: self.row(method, .failed, "trafficd exited with \(code): \(daemon.program.errorText)").line)
+        print(
+            line: self.row(method, refused, .failed, "trafficd exited with \(code): \(daemon.program.errorText)").line
+        )
         return false
     }
 
     private func check(
         _ scenario: String,
         _ method: String,
+        _ refused: String?,
         _ daemon: Daemon,
         _ programs: Programs,
         _ watch: WireWatch
     ) async -> AccuracyRow {
         let start = ContinuousClock.now
-        var row = self.row(method, .exact)
+        var row = self.row(method, refused, .exact)
         row.scenario = scenario
         let run = {
             try await AccuracyCheck.run(

@@ -1,0 +1,81 @@
+import Foundation
+import GroundTruth
+import TestSupport
+import Testing
+import TrafficModel
+
+extension SystemTests {
+    /// A kernel that refuses programs: which bytes count, and what a person sees.
+    @Suite(.needsBPF)
+    struct RefusalTests {
+        /// Scenarios with sockets that no process holds are among them: a sockmap's, in flight, not accepted.
+        @Test(
+            "without the walks over the elements of maps every byte is counted, once",
+            arguments: [
+                "tcp", "udp", "sockmap", "sockmap-parser", "scm-rights", "many-owners", "prefork", "io-uring-fixed",
+                "packet",
+                "short-lived",
+            ]
+        )
+        func withoutWalksOverMaps(_ scenario: String) async throws {
+            let launcher = try RefusingKernel.launcher(RefusingKernel.withoutWalksOverMaps)
+            try await withDaemon(launcher: launcher) { daemon in
+                let capture = try await daemon.latestSnapshot().capture
+                #expect(capture.method != .poll)
+                #expect(capture.blindSpots.contains { $0.contains("Operation not permitted") })
+                try expectExact(try await AccuracyCheck.run(scenario, daemon: daemon, programs: Machine.programs))
+            }
+        }
+
+        @Test("a program that is refused only when it is attached is refused all the same", arguments: ["tcp", "udp"])
+        func atAttaching(_ scenario: String) async throws {
+            let launcher = try RefusingKernel.launcher("iter/bpf_sk_storage_map,cgroup/", at: "attach")
+            try await withDaemon(launcher: launcher) { daemon in
+                let capture = try await daemon.latestSnapshot().capture
+                #expect(capture.method != .poll)
+                #expect(capture.blindSpots.contains { $0.contains("sweep_sockets: ") })
+                try expectExact(try await AccuracyCheck.run(scenario, daemon: daemon, programs: Machine.programs))
+            }
+        }
+
+        @Test("where only poll is left, the log, doctor and check say at once what is refused, and what to do")
+        func onlyPoll() async throws {
+            let launcher = try RefusingKernel.launcher("iter/")
+            try await withDaemon(method: "auto", launcher: launcher) { daemon in
+                #expect(daemon.program.errorText.split(separator: "\n").first?.contains("NOT EXACT") == true)
+                let capture = try await daemon.latestSnapshot().capture
+                #expect(capture.method == .poll)
+                let reason = try #require(capture.reason)
+                #expect(reason.contains("sweep_held_sockets: Operation not permitted"))
+                let doctor = try await Program.run(
+                    Machine.programs.client,
+                    ["--runtime-directory", daemon.directories.runtime.path, "doctor"]
+                )
+                let text = String(decoding: doctor.output, as: UTF8.self)
+                #expect(text.contains("sweep_held_sockets: Operation not permitted"))
+                #expect(text.contains("trafficd check"))
+            }
+            let check = try await Program.run(
+                launcher.program,
+                launcher.arguments + [Machine.programs.daemon.path, "check"]
+            )
+            let text = String(decoding: check.output, as: UTF8.self)
+            #expect(check.code == 1, "\(check.error)")
+            #expect(text.contains("poll: trafficd run would use it"))
+            #expect(text.contains("tracepoint: refused: sweep_sockets: Operation not permitted"))
+        }
+
+        @Test("check says what trafficd run would use, and leaves nothing in the kernel")
+        func check() async throws {
+            let check = try await Program.run(Machine.programs.daemon, ["check"])
+            let lines = String(decoding: check.output, as: UTF8.self).split(separator: "\n")
+            #expect(check.code == 0, "\(check.error)")
+            let used = lines.filter { $0.hasSuffix(": trafficd run would use it") }
+            try await withDaemon { daemon in
+                let capture = try await daemon.latestSnapshot().capture
+                #expect(Machine.method != "auto" || used == ["\(capture.method.rawValue): trafficd run would use it"])
+                for spot in capture.blindSpots { #expect(lines.contains("  can't see: \(spot)")) }
+            }
+        }
+    }
+}
