@@ -47,6 +47,8 @@ let package = Package(
         .systemLibrary(name: "CZstd", providers: [.apt(["libzstd-dev"])]),
         // Signal handlers of the full screen.
         .target(name: "CTerminal"),
+        // A process that walks through network namespaces: forked, so without Swift.
+        .target(name: "CNamespaceWalk", cSettings: [.treatAllWarnings(as: .error)]),
         .target(name: "CPrivileges", cSettings: [.treatAllWarnings(as: .error)]),
         .target(name: "CTrafficABI"),
         // Sockets that are files: Swift has no convenient way to name one.
@@ -89,7 +91,7 @@ let package = Package(
         // The rim: kernel in, text out.
         .target(
             name: "TrafficCapture",
-            dependencies: ["CLibbpf", "CLinux", "CPrivileges", "CTrafficABI", "TrafficModel"],
+            dependencies: ["CLibbpf", "CLinux", "CNamespaceWalk", "CPrivileges", "CTrafficABI", "TrafficModel"],
             swiftSettings: strict,
             plugins: ["BPFBuildPlugin"]
         ),

@@ -10,6 +10,12 @@
 #ifndef ACCOUNT_BPF_H
 #define ACCOUNT_BPF_H
 
+/* Whether the task is the walk over network namespaces, which locks sockets and makes no call on them. */
+static __always_inline bool is_walker(const struct task_struct *task)
+{
+	return told.walker && READ(task, tgid) == told.walker;
+}
+
 /* The process that an owner slot stands for. */
 struct caller {
 	struct task_struct *leader; /* NULL: no process, but the kernel's own receive path */

@@ -143,6 +143,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	 * known, so no amount can be subtracted for a row. At most one socket per processor is in this state.
 	 */
 	ignores_limit = is_told_now;
+	socket->record++;
 	COUNT_LOSS(closed_sockets, 1);
 	if (!is_told && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);

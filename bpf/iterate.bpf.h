@@ -32,41 +32,60 @@ static __always_inline u64 activity(const struct traffic_socket *socket)
 }
 
 /*
- * Which walk a program belongs to. Two threads of the daemon walk at once: one over all sockets or those that processes
- * hold, the other over the sockets of one network namespace after the other.
+ * Who walks. The sweep is the daemon's thread that counts, and reads what it is told from the iterator. The walk over
+ * network namespaces is a process of its own, so what it finds goes to the ring, in order with the ends of sockets.
  */
-enum walk { WALK_MAIN = 0, WALK_NAMESPACE = 1 };
+enum walk { SWEEP = 0, NAMESPACE_WALK = 1 };
 
-/*
- * What note_seen() is told. The walk over namespaces takes longer than a sweep, so no sweep says when its output is safe.
- * Such a record never counts as kept: see is_kept().
- */
-static __always_inline u32 sweep_of(enum walk walk)
+/* Whether the walk is to report the socket. `mark` is the socket's activity(). */
+static __always_inline bool is_news(const struct traffic_socket *socket, u64 mark, enum walk walk)
 {
-	return walk == WALK_MAIN ? told.sweeps : told.sweeps_kept + (1U << 30);
+	if (mark != socket->swept_mark)
+		return true;
+	return walk == SWEEP ? told.report_all : told.report_unkept && was_seen(socket) && !is_kept(&socket->seen);
 }
 
-static __always_inline bool reports_all(enum walk walk)
+/* Hands over a record. Call this between begin_telling() and end_telling(). Returns false if there is no room. */
+static __always_inline bool hand_over(struct traffic_socket *socket, struct traffic_socket *copy, struct seq_file *seq, enum walk walk)
 {
-	return walk == WALK_MAIN ? told.report_all : told.report_all_in_namespaces;
+	struct user_part *part;
+
+	copy->record = socket->record + 1;
+	if (walk == SWEEP) {
+		/* If the reader's buffer is full, the kernel drops this record and calls the program again for the socket. */
+		if (bpf_seq_write(seq, copy, sizeof(*copy)))
+			return false;
+	} else {
+		part = part_of(copy);
+		if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS ||
+		    bpf_ringbuf_output(&closed, copy, sizeof(*copy), ring_flags()))
+			return false; /* the next walk reports this socket */
+		__sync_fetch_and_add(&part->ring_bytes, sizeof(*copy));
+	}
+	socket->record++;
+	note_seen(socket, copy, walk == SWEEP ? told.sweeps : told.sweeps_kept);
+	socket->swept_mark = activity(copy);
+	return true;
 }
 
 #ifdef SOCKETS_IN_HASH
 /*
- * Writes a struct traffic_socket if the socket changed. Meanwhile the socket may end, and its element may become another
- * socket's. So the function reads everything into the copy, and writes the copy only if the element still belongs to the
- * same socket. The function copies the counters after reading the length of the stream.
+ * Reports a socket if it changed. Meanwhile the socket may end, and its element may become another socket's. So the
+ * function reads everything into the copy, and hands the copy over only if the element still belongs to the same socket.
+ * The function copies the counters after reading the length of the stream.
  */
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
 	u32 buffer = walk;
-	u64 mark, serial;
+	u64 before, serial;
 
 	copy = bpf_map_lookup_elem(&copies, &buffer);
 	if (!socket || !copy || !socket->serial || socket->closed_boottime_ns)
 		return 0;
+	before = *(volatile u64 *)&socket->swept_mark;
+	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
 	barrier();
 	read_addresses(copy, sk);
@@ -82,19 +101,17 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	copy->unowned_received_bytes = socket->unowned_received_bytes;
 	copy->overflow_sent_bytes = socket->overflow_sent_bytes;
 	__builtin_memcpy(copy->owners, socket->owners, sizeof(copy->owners));
-	if (tcp && ((walk == WALK_MAIN && READ(sk, sk_lock.owned)) ||
+	if (tcp && (READ(sk, sk_lock.owned) ||
 		    copy->tcp_sent_bytes != copy->earlier_sent_bytes + READ(tcp, bytes_sent) ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
-	mark = activity(copy);
 	serial = copy->serial;
-	if ((mark == socket->swept_mark && !reports_all(walk)) || !begin_telling(socket, serial))
+	if (!is_news(socket, activity(copy), walk) || !begin_telling(socket, serial))
 		return 0;
-	if (socket->serial == serial && !socket->closed_boottime_ns && bpf_seq_write(seq, copy, sizeof(*copy)) == 0) {
-		note_seen(socket, copy, sweep_of(walk));
-		socket->swept_mark = mark;
-	}
+	/* If the other walk has reported the socket since, its record may be newer than this copy. */
+	if (socket->serial == serial && !socket->closed_boottime_ns && socket->swept_mark == before)
+		hand_over(socket, copy, seq, walk);
 	end_telling(socket, serial);
 	return 0;
 }
@@ -108,7 +125,7 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 	if (!key)
 		return 0;
 	address = *key;
-	return sweep_socket((struct sock *)address, storage_at(address), context->meta->seq, WALK_MAIN);
+	return sweep_socket((struct sock *)address, storage_at(address), context->meta->seq, SWEEP);
 }
 #else
 /* Method lifecycle: bytes that only TCP's numbers have. */
@@ -143,9 +160,10 @@ static __always_inline bool is_idle(struct traffic_socket *socket, const struct 
 	       socket->swept_mark;
 }
 
-/* Writes a struct traffic_socket if the socket changed since the last sweep, or if all are to be reported. */
+/* Reports a socket if it changed since its last record. */
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
+	bool is_asked = walk == SWEEP ? told.report_all : told.report_unkept;
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
 	u32 buffer = walk;
@@ -157,11 +175,11 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 * No hook sees the end of an AF_PACKET socket. The daemon notices the end when the sweep no longer lists the
 	 * socket.
 	 */
-	if (!reports_all(walk) && !is_packet(sk) && is_idle(socket, sk, tcp))
+	if (!is_asked && !is_packet(sk) && is_idle(socket, sk, tcp))
 		return 0;
 	copy = bpf_map_lookup_elem(&copies, &buffer);
-	if (!copy)
-		return 0;
+	if (!copy || !begin_telling(socket, socket->serial))
+		return 0; /* the other walk is reporting this socket */
 	read_addresses(socket, sk);
 	if (tcp) {
 		read_tcp_counters(socket, sk, tcp, socket->state);
@@ -169,17 +187,15 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	}
 	/* The socket was created but is not connected yet. */
 	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && moved_nothing(socket) && !unseen_bytes(socket, sk, tcp))
-		return 0;
-	if (!begin_telling(socket, socket->serial))
-		return 0; /* the next sweep reports this socket */
+		goto end;
 	/*
-	 * The socket is not locked here, or it is the walk that has locked it. If bytes moved during the copy, TCP's own
-	 * counters show that.
+	 * The walk over network namespaces has locked the socket; the sweep has not. If bytes moved during the copy, TCP's
+	 * own counters show that.
 	 */
 	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
 	barrier();
-	if (tcp && ((walk == WALK_MAIN && sk->sk_lock.owned) ||
+	if (tcp && ((walk == SWEEP && sk->sk_lock.owned) ||
 		    copy->tcp_sent_bytes != copy->earlier_sent_bytes + tcp->bytes_sent ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
@@ -191,13 +207,9 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		copy->owners[0].sent_bytes += moved.sent_bytes;
 		copy->owners[0].received_bytes += moved.received_bytes;
 	}
-	/*
-	 * If the reader's buffer is full, the kernel drops this record and calls the program again for the same socket.
-	 */
-	if (!socket->closed_boottime_ns && bpf_seq_write(seq, copy, sizeof(*copy)) == 0) {
-		note_seen(socket, copy, sweep_of(walk));
-		socket->swept_mark = activity(copy);
-	}
+	if (!socket->closed_boottime_ns && (is_packet(sk) || is_news(socket, activity(copy), walk)))
+		hand_over(socket, copy, seq, walk);
+end:
 	end_telling(socket, socket->serial);
 	return 0;
 }
@@ -209,7 +221,7 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 	struct sock *sk = context->sk;
 	struct traffic_socket *socket = context->value;
 
-	return sk && socket ? sweep_socket(sk, socket, context->meta->seq, WALK_MAIN) : 0;
+	return sk && socket ? sweep_socket(sk, socket, context->meta->seq, SWEEP) : 0;
 }
 #endif
 
@@ -237,41 +249,45 @@ int sweep_held_sockets(struct bpf_iter__task_file *context)
 	if (!sk || !(is_internet(sk) || is_packet(sk)))
 		return 0;
 	storage = storage_of(sk);
-	return storage ? sweep_socket(sk, storage, context->meta->seq, WALK_MAIN) : 0;
+	return storage ? sweep_socket(sk, storage, context->meta->seq, SWEEP) : 0;
 }
 
 /*
  * Beside the pass above: passes over the TCP and the UDP sockets of the reader's network namespace. They find the
  * sockets that no process holds: those that wait to be accepted, that are in flight in an SCM_RIGHTS message, that are
- * registered with io_uring, or that TCP still works for after the process has closed them. The kernel locks each socket
- * meanwhile.
+ * registered with io_uring, or that TCP still works for after the process has closed them. Their output is the serials
+ * of all sockets with storage. Since Linux 5.15 (TCP) and 6.5 (UDP) the kernel locks each socket meanwhile, so whoever
+ * keeps a socket's lock keeps this walk waiting.
  */
+static __always_inline int visit_of_namespace(struct sock *sk, struct seq_file *seq)
+{
+	struct traffic_socket *socket = storage_of(sk);
+	u64 serial;
+
+	if (!socket || socket->closed_boottime_ns)
+		return 0;
+	serial = socket->serial;
+	/* If the reader's buffer is full, the kernel calls the program again for this socket. */
+	if (!serial || bpf_seq_write(seq, &serial, sizeof(serial)))
+		return 0;
+	return sweep_socket(sk, socket, seq, NAMESPACE_WALK);
+}
+
 SEC("iter/tcp")
 int sweep_tcp_sockets(struct bpf_iter__tcp *context)
 {
 	struct sock_common *common = context->sk_common;
-	struct traffic_socket *storage;
-	struct tcp_sock *tcp;
+	struct tcp_sock *tcp = common ? bpf_skc_to_tcp_sock(common) : NULL;
 
-	if (!common)
-		return 0;
-	tcp = bpf_skc_to_tcp_sock(common);
-	if (!tcp)
-		return 0;
-	storage = storage_of((struct sock *)tcp);
-	return storage ? sweep_socket((struct sock *)tcp, storage, context->meta->seq, WALK_NAMESPACE) : 0;
+	return tcp ? visit_of_namespace((struct sock *)tcp, context->meta->seq) : 0;
 }
 
 SEC("iter/udp")
 int sweep_udp_sockets(struct bpf_iter__udp *context)
 {
 	struct udp_sock *udp = context->udp_sk;
-	struct traffic_socket *storage;
 
-	if (!udp || chosen.counts_streams)
-		return 0;
-	storage = storage_of((struct sock *)udp);
-	return storage ? sweep_socket((struct sock *)udp, storage, context->meta->seq, WALK_NAMESPACE) : 0;
+	return udp ? visit_of_namespace((struct sock *)udp, context->meta->seq) : 0;
 }
 
 /* Gives storage to a socket older than the capture, or to a socket that no process has used yet. */

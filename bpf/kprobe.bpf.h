@@ -73,7 +73,7 @@ int BPF_KPROBE(socket_unlocked, struct sock *sk)
 	u32 length;
 	s32 grown;
 
-	if (!tcp)
+	if (!tcp || is_walker(current_task()))
 		return 0;
 	socket = storage_of(sk);
 	if (!socket || !stream_length(socket, sk, tcp, &length))

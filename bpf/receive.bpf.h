@@ -82,9 +82,9 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	task = current_task();
 	/*
 	 * No process has locked the socket: a softirq reads for a consumer in the kernel, and `current` is the
-	 * interrupted task.
+	 * interrupted task. Or the walk has locked it, and what came meanwhile is processed now.
 	 */
-	is_kernels = !READ(sk, sk_lock.owned);
+	is_kernels = !READ(sk, sk_lock.owned) || is_walker(task);
 	owner = is_kernels ? claim_owner(socket, task, 1) : find_owner(socket, task);
 	if (owner) {
 		owner->received_bytes += grown;

@@ -79,8 +79,8 @@ static __always_inline struct traffic_socket *reserve_record(struct user_part *p
 #ifdef SOCKETS_IN_HASH
 /*
  * Before Linux 5.12 no atomic operation has a result. Here an atomic addition to `fences`, which no program reads, is
- * the memory barrier. With this object only walks write records of open sockets, and an element of `claims` keeps two
- * walks apart. Meanwhile the element may become another socket's, so the functions compare serials.
+ * the memory barrier. With this object only walks write records of open sockets, and an element of `claims` keeps
+ * two walks apart. Meanwhile the element may become another socket's, so the functions compare serials.
  */
 static __always_inline u64 telling_claim(u64 serial)
 {
@@ -233,6 +233,7 @@ static __always_inline void report_now(struct traffic_socket *socket)
 	record = reserve_record(part_of(socket));
 	if (record) {
 		copy_record(record, socket);
+		record->record = ++socket->record;
 		note_seen(socket, record, told.sweeps_kept);
 		bpf_ringbuf_submit(record, ring_flags());
 	}
@@ -263,6 +264,7 @@ static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
 		count_received(sk, received);
 #ifndef SOCKETS_IN_HASH
 	copy_record(record, socket);
+	record->record = 0;
 	bpf_ringbuf_submit(record, ring_flags());
 #endif
 }

@@ -117,7 +117,7 @@ static __always_inline void hold(struct traffic_socket *socket, u32 uid, struct 
  */
 static __always_inline void end_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
-	if (READ(sk, sk_lock.owned))
+	if (READ(sk, sk_lock.owned) && !is_walker(current_task()))
 		hold(socket, READ(sk, sk_uid.val), current_task());
 	if (socket->owners[0].start_boottime_ns)
 		settle_streams(socket, sk, tcp);

@@ -110,7 +110,7 @@ extension MethodSelection {
 
     /// What to do about a kernel that leaves only ``CaptureMethod/poll``.
     public static let remedyForPolling =
-        "to count exactly, run it as root on Linux 5.10 or later with BTF (CONFIG_DEBUG_INFO_BTF); if the kernel refuses "
-        + "programs to root (Operation not permitted), look for lockdown=confidentiality, a container's seccomp filter, or a "
-        + "security module; trafficd check shows what is refused without starting anything"
+        "Exact counting needs root and Linux 5.10 or later with BTF (CONFIG_DEBUG_INFO_BTF). If root gets \"Operation not "
+        + "permitted\", look for lockdown=confidentiality, a container's seccomp filter, or a security module. `sudo trafficd "
+        + "check` lists what is refused. Start trafficd anew when it is mended"
 }

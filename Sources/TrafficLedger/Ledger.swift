@@ -272,7 +272,13 @@ public struct Ledger: Sendable, Codable {
             return !account.isClosed && !census.serials.contains(socket.serial)
                 && census.covers(socket.transport, in: socket.networkNamespace)
         }
-        for serial in self.absences.note(missing.map(\.observation.serial)) { self.presumeClosed(serial) }
+        let gone = self.absences.note(missing.map(\.observation.serial))
+        // A census of some sockets may miss a living one that has left the kernel's tables. So it presumes no more than
+        // have room: beyond that, the bytes of one that comes back would count twice. The others stay listed.
+        let isCertain = census.namespaces == nil
+        let listed = isCertain ? 0 : self.sockets.accounts.values.count { $0.isPresumedClosed }
+        let limit = isCertain ? gone.count : max(0, self.presumedClosed.room - listed)
+        for serial in gone.prefix(limit) { self.presumeClosed(serial) }
     }
 
     /// The socket was missing too often. If the ledger sees the socket again, its account goes on.

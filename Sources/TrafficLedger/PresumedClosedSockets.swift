@@ -16,6 +16,9 @@ struct PresumedClosedSockets: Codable {
     /// By user, the oldest first.
     private var order: [UInt32: Deque<UInt64>] = [:]
 
+    /// How many more have room.
+    var room: Int { max(0, Self.limit - self.bySerial.count) }
+
     var accounts: some Collection<SocketAccount> { self.bySerial.values.lazy.map(\.account) }
 
     mutating func take(_ serial: UInt64) -> SocketAccount? {

@@ -120,6 +120,11 @@ struct SocketAccount: Codable {
     /// presumed.
     mutating func absorb(_ observation: SocketObservation) -> Growth {
         var growth = Growth()
+        if observation.isOlder(than: self.observation) {
+            // The later observation has all that this one says.
+            (growth.wasClosed, growth.ends, growth.destination) = (self.isClosed, self.ends, self.destination)
+            return growth
+        }
         if self.isPresumedClosed && observation.closedBoottimeNanoseconds == nil {
             self.isPresumedClosed = false
             growth.isReopened = self.isClosed

@@ -96,6 +96,9 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var inRows: PayloadBytes?
     /// The user who made the socket; `nil` if the user is not known.
     public var uid: UInt32?
+    /// The number of this observation among those of the socket: an earlier one may come after a later one. `nil`: they
+    /// come in order.
+    public var record: UInt32?
     /// Further owners of the socket come in events of their own.
     public var isShared: Bool
     /// Several processes held the socket, and no call told which of them moved its bytes: one has them all. `nil`: the
@@ -125,6 +128,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         unowned: PayloadBytes = PayloadBytes(),
         inRows: PayloadBytes? = nil,
         uid: UInt32? = nil,
+        record: UInt32? = nil,
         isShared: Bool = false,
         ownersInferred: Bool? = nil
     ) {
@@ -149,8 +153,15 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.unowned = unowned
         self.inRows = inRows
         self.uid = uid
+        self.record = record
         self.isShared = isShared
         self.ownersInferred = ownersInferred
+    }
+
+    /// Whether the kernel made this observation before the other one of the same socket.
+    public func isOlder(than other: SocketObservation) -> Bool {
+        guard let record, let known = other.record else { return false }
+        return record < known
     }
 }
 

@@ -9,13 +9,13 @@ struct Check: ParsableCommand {
         commandName: "check",
         abstract: "Says how this kernel would count, without counting.",
         discussion: """
-            For each method, trafficd loads its BPF programs, attaches them for a moment and removes them. Prints the \
-            method that trafficd run would use, what that method can't see here, and why the better ones are refused. A \
-            running daemon is not disturbed.
+            For each method that trafficd run tries, it loads the BPF programs, attaches them for a moment and removes \
+            them. Prints the method that trafficd run would use without further options, what each method can't see \
+            here, and why the others are refused. A running daemon is not disturbed.
 
             EXIT CODES
-              0   trafficd run would count exactly
-              1   only poll is left: TCP alone, without the last bytes of connections
+              0   an exact method is possible, or the one that was named
+              1   only poll is left, or the method that was named is refused
               64  wrong usage
               77  the rights to count are missing
 
@@ -41,16 +41,17 @@ struct Check: ParsableCommand {
             guard case .permission(let needs) = error else { throw StartFailure(code: 1, message: "\(error)") }
             throw StartFailure(code: 77, message: needs)
         }
-        let chosen = findings.first { $0.refusal == nil }
+        let possible = findings.filter { $0.refusal == nil }
         for finding in findings {
-            let use = finding.method == chosen?.method ? "trafficd run would use it" : "possible"
+            let isUsed = self.method?.method == nil && finding.method == possible.first?.method
+            let use = isUsed ? "trafficd run would use it" : "possible"
             print("\(finding.method.rawValue): \(finding.refusal.map { "refused: \($0)" } ?? use)")
             for spot in finding.blindSpots { print("  can't see: \(spot)") }
         }
-        if self.method == nil && chosen?.method == .poll {
+        if self.method?.method == nil && possible.first?.method == .poll {
             print(MethodSelection.remedyForPolling)
             throw ExitCode(1)
         }
-        if chosen == nil { throw ExitCode(1) }
+        if possible.isEmpty { throw ExitCode(1) }
     }
 }

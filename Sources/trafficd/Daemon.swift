@@ -85,7 +85,7 @@ struct Daemon {
         let status = selection.source.status
         if status.method == .poll && configuration.method == nil {
             logger.warning(
-                "NOT EXACT: every better method is refused, so trafficd polls: it sees only TCP and misses the last bytes of connections. \(MethodSelection.remedyForPolling)"
+                "NOT EXACT: every exact method is refused, so trafficd polls. It sees only TCP, and misses the last bytes of connections. Reason: \(status.reason ?? "unknown"). \(MethodSelection.remedyForPolling)."
             )
         }
         logger.info(

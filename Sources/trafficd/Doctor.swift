@@ -21,7 +21,7 @@ struct Doctor: Sendable {
             name: "capture method",
             status: status.method == .poll ? .degraded : .ok,
             detail: ([status.method.rawValue] + refused).joined(separator: "; "),
-            remedy: status.method == .poll ? "\(MethodSelection.remedyForPolling); then start trafficd anew" : nil
+            remedy: status.method == .poll ? MethodSelection.remedyForPolling : nil
         )
     }
 

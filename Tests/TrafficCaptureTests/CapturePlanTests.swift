@@ -82,7 +82,7 @@ struct CapturePlanTests {
         // Only the walk through socket storage has that fault, and `kprobe` has none.
         #expect(try Self.plan(.kprobe, facts: unsafe).names.contains(BPFPrograms.sweep))
         let held = try Self.plan(.tracepoint, refusing: [BPFPrograms.sweep, BPFPrograms.sweepOfTCPSockets])
-        #expect(held.blindSpots.contains { $0.hasPrefix("open TCP sockets that no process holds") })
+        #expect(held.blindSpots.contains { $0.hasPrefix("TCP sockets that no process holds") })
     }
 
     @Test("the counts of packets are given up together, those at interfaces alone")

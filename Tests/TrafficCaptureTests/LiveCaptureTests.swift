@@ -343,7 +343,7 @@ struct LiveCaptureTests {
     func quietSweep(ofHeldSockets: Bool) throws {
         let pair = try SocketPair()
         let capture = try BPFCapture(method: self.method, refusing: ofHeldSockets ? [BPFPrograms.sweep] : [])
-        #expect(capture.status.blindSpots.contains { $0.contains("SCM_RIGHTS") } || !ofHeldSockets)
+        #expect(capture.status.blindSpots.contains { $0.contains("sweep_sockets") } || !ofHeldSockets)
         try pair.transfer(10)
         try pair.settle()
         let ours = pair.cookies

@@ -70,7 +70,7 @@ struct RecordLayoutTests {
                 ("earlier_retransmitted_bytes", \.earlier_retransmitted_bytes),
                 ("stream_sent_base", \.stream_sent_base), ("stream_received_base", \.stream_received_base),
                 ("unsent_bytes", \.unsent_bytes),
-                ("unread_bytes", \.unread_bytes), ("urgent_bytes", \.urgent_bytes), ("pad", \.pad),
+                ("unread_bytes", \.unread_bytes), ("urgent_bytes", \.urgent_bytes), ("record", \.record),
                 ("early_bytes", \.early_bytes), ("connecting_boottime_ns", \.connecting_boottime_ns),
                 ("established_boottime_ns", \.established_boottime_ns), ("wire_sent", \.wire_sent),
                 ("wire_received", \.wire_received), ("seen", \.seen), ("teller", \.teller), ("uid", \.uid),
@@ -133,7 +133,7 @@ struct RecordLayoutTests {
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
                 ("sweeps", \.sweeps), ("early_trust", \.early_trust), ("sweeps_kept", \.sweeps_kept),
-                ("report_all_in_namespaces", \.report_all_in_namespaces), ("capture", \.capture),
+                ("report_unkept", \.report_unkept), ("walker", \.walker), ("pad", \.pad), ("capture", \.capture),
             ]
         ),
         Layout(

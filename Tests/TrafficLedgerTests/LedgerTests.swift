@@ -226,6 +226,35 @@ struct LedgerTests {
         #expect(f.process(1)?.bytes.payload.sent == 11)
     }
 
+    @Test("an earlier record of a socket that comes after a later one changes nothing, and is no counter that fell")
+    func records() {
+        var f = F()
+        let records = (1...3).map { number in
+            var socket = F.socket(9, [F.owner(one, sent: UInt64(10 * number))], pending: UInt64(number))
+            socket.record = UInt32(number)
+            return socket
+        }
+        f.absorb(records[0], records[2], records[1])
+        f.tick()
+        #expect(f.process(1)?.bytes.payload.sent == 30)
+        #expect(f.socket(9)?.bytes.pendingSent == 3)
+        #expect(f.snapshot.capture.loss.countersBackwards == 0)
+    }
+
+    @Test("a census of some network namespaces closes no socket of others, and only TCP and UDP")
+    func partialCensus() {
+        var f = F()
+        var (here, there, other) = (
+            F.socket(1, [F.owner(one, sent: 5)]), F.socket(2, [F.owner(one, sent: 6)]), F.socket(3, [F.owner(one)])
+        )
+        (here.networkNamespace, there.networkNamespace, other.networkNamespace) = (7, 8, 7)
+        other.transport = .mptcp
+        f.absorb(here, there, other)
+        for _ in 0..<CaptureEvent.censusesUntilGone { f.absorb(.census(SocketCensus([], namespaces: [7]))) }
+        f.tick()
+        #expect([1, 2, 3].map { f.socket($0)?.state == .closed } == [true, false, false])
+    }
+
     @Test("an observation that comes twice or late changes nothing")
     func idempotent() {
         var f = F()

@@ -181,7 +181,8 @@ struct traffic_socket {
 	__u32 unsent_bytes; /* payload that the socket accepted but has not handed to IP yet */
 	__u32 unread_bytes; /* payload that waits to be read */
 	__s32 urgent_bytes; /* urgent bytes that reads of the stream skipped, minus those that recv(MSG_OOB) got */
-	__u32 pad;
+	/* the number of this record among those of the socket: they come by two ways. 0: not numbered */
+	__u32 record;
 	__u64 early_bytes; /* payload that arrived during the handshake, in packets for the listener */
 	/*
 	 * When the last connect() of a client's socket began (SYN_SENT) and when it ended (ESTABLISHED). 0: not seen,
@@ -282,7 +283,10 @@ struct traffic_told {
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
 	/* The last sweep whose output is in a checkpoint. Equal to `sweeps` where nothing outlives the daemon. */
 	__u32 sweeps_kept;
-	__u32 report_all_in_namespaces; /* as report_all, for the walk over one network namespace after the other */
+	/* the walk over network namespaces reports every socket whose last record may be lost with a daemon */
+	__u32 report_unkept;
+	__u32 walker; /* process number of that walk, which locks the sockets: it is in no call on them */
+	__u32 pad;
 	__u64 capture; /* a random number: which capture these maps belong to */
 };
 

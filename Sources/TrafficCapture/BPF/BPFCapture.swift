@@ -15,9 +15,10 @@ public final class BPFCapture: CaptureSource {
     private let ringLimit: Int
     private var rows: RowReader
     private var owners: OwnerReader
-    /// `nil` where a sweep lists all sockets.
+    /// `nil` where a sweep lists all sockets, or the kernel refuses what else would find the ones that nobody holds.
     private let walk: NamespaceWalk?
-    private var walked = WalkedSockets()
+    /// While a walk takes a census: the sockets that processes held when it began.
+    private var heldAtCensus: Set<UInt64>?
     private var deferred: DeferredReader
     private let names: NameReader
     private var interfaces: InterfaceReader
@@ -34,7 +35,6 @@ public final class BPFCapture: CaptureSource {
     private let keepsRecords: Bool
     /// An earlier daemon's sweeps may have reported a socket, and that daemon was killed before it kept the report.
     private var isFirstSweepAfterStart = false
-    private var isFirstWalkAfterStart = false
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
     private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
@@ -101,7 +101,8 @@ public final class BPFCapture: CaptureSource {
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
         self.rows = try RowReader(kernel, from: position?.rows, generation: told.generation)
         self.owners = try OwnerReader(map: kernel.map("owners"))
-        self.walk = kernel.sweepsAllSockets ? nil : try NamespaceWalk(kernel)
+        let lists = kernel.sweepsAllSockets ? [] : kernel.listsOfNamespaces
+        self.walk = lists.isEmpty ? nil : try NamespaceWalk(lists)
         self.deferred = DeferredReader(map: try kernel.map("deferred"), taken: position?.deferred ?? [])
         self.names = NameReader(map: try kernel.map("executed"))
         let isAudited = kernel.description.wire == .audited
@@ -123,10 +124,11 @@ public final class BPFCapture: CaptureSource {
             blindSpots: kernel.description.blindSpots
         )
         self.kernel = kernel
+        self.telling.walker = self.walk.map { UInt32($0.process) } ?? 0
         if let position {
             self.telling.sweeps_kept = position.sweeps
             self.isFirstSweepAfterStart = true
-            self.isFirstWalkAfterStart = true
+            self.telling.report_unkept = 1
             // A socket may have ended without a record, and the daemon that was told so may have been killed.
             self.censusesDue = CaptureEvent.censusesUntilGone
             self.sawUnowned = true
@@ -147,7 +149,7 @@ public final class BPFCapture: CaptureSource {
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         self.reads.beginSweep()
         self.adoptHeldSockets()
-        let walkedCensus = self.takeWalk(emit)
+        let walkedCensus = self.takeWalk()
         self.telling.sweeps &+= 1
         if !self.keepsRecords { self.telling.sweeps_kept = self.telling.sweeps }
         if self.watchesFrameSockets { self.frameSockets.beginSweep() }
@@ -155,7 +157,8 @@ public final class BPFCapture: CaptureSource {
         let isSwept = self.reads.attempt(self.sweepName) { () throws(CaptureError) in
             census = try self.sweepSockets(emit)
         }
-        // This comes after the sweep: if a socket closed in between, its larger, final totals are in the ring.
+        // This comes after the sweep: if a socket closed in between, its larger, final totals are in the ring. What the
+        // walk has put there may be older than the sweep's record, but has its number.
         try self.drain(emit)
         self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
         if let census, self.kernel.sweepsAllSockets { emit(.census(SocketCensus(census.serials))) }
@@ -183,6 +186,16 @@ public final class BPFCapture: CaptureSource {
         self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
         self.status.awaitsRows = self.rows.isUnread
         self.status.blindSpots = self.kernel.description.blindSpots + self.reads.blindSpots
+        if self.walk?.isGone == true {
+            self.status.blindSpots.append(
+                "open sockets that no process holds: the process trafficd-walk has ended; start trafficd anew"
+            )
+        }
+        if let seconds = self.walk?.secondsHanging {
+            self.status.blindSpots.append(
+                "open sockets that no process holds, for \(seconds) s: a program keeps the lock of a socket, and the walk waits for it"
+            )
+        }
         if self.rows.isUnread {
             self.status.blindSpots.append(
                 "late at present: some bytes of sockets that closed in a flood (the machine is too busy)"
@@ -198,7 +211,7 @@ public final class BPFCapture: CaptureSource {
             sweeps: self.telling.sweeps,
             ring: self.ring.position,
             deferred: self.deferred.taken,
-            rows: self.rows.position(withGone: self.walked.gone),
+            rows: self.rows.position,
             loss: self.ownLoss
         )
     }
@@ -249,28 +262,15 @@ public final class BPFCapture: CaptureSource {
             },
             drain: { () throws(CaptureError) in try self.drain(emit) }
         ) { event in
-            guard case .gone(let serials) = event else { return emit(event) }
-            // The rows lack what a walk may have read of these sockets and not handed over yet.
-            if self.walk?.isUnderWay == true { self.walked.gone += serials } else { self.noteGone(serials, emit) }
+            // The next reading removes the further owners of these sockets.
+            if case .gone(let serials) = event { for serial in serials { self.owners.close(serial) } }
+            emit(event)
         }
         guard isClosing else { return }
         // The sweep skipped the sockets that were just closing. By now they have left their records, unless the wait
         // for programs is still in progress.
         try self.drain(emit)
         try self.takeDeferred(emit)
-    }
-
-    /// What a walk through the network namespaces has brought so far.
-    private struct WalkedSockets {
-        var records = RecordSplitter()
-        var serials: Set<UInt64> = []
-        /// Sockets whose final totals came since the walk began. A record of the time when they were open must not come
-        /// later: it would look like a new socket.
-        var ended: Set<UInt64> = []
-        /// Sockets that closed without a record since the walk began.
-        var gone: [UInt64] = []
-        /// For a census: the sockets that processes held when the walk began.
-        var held: Set<UInt64>?
     }
 
     private struct Census {
@@ -292,7 +292,8 @@ public final class BPFCapture: CaptureSource {
         // A sweep of held sockets is half of a census: the other half is a walk through the network namespaces.
         let isPossible =
             self.status.method != .kprobe
-            && (self.kernel.sweepsAllSockets || self.walk.map { $0.isComplete && $0.isReady } ?? false)
+            && (self.kernel.sweepsAllSockets
+                || self.kernel.listsAllOfNamespaces && self.walk?.nextScope == .all)
         let isCensus = isPossible && (self.leavesProgramsOut || self.censusesDue > 0)
         self.telling.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
         try self.tell()
@@ -308,7 +309,8 @@ public final class BPFCapture: CaptureSource {
                     emit(event)
                 }
                 let isQuiet = try self.losses.endedSockets() == ended
-                census.isWhole = isQuiet || bytes < Self.wholeWalk
+                // The list of held sockets goes on by process and descriptor, not by position.
+                census.isWhole = isQuiet || bytes < Self.wholeWalk || !self.kernel.sweepsAllSockets
                 if census.isWhole { return }
             }
         }
@@ -363,9 +365,8 @@ public final class BPFCapture: CaptureSource {
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if self.watchesFrameSockets { self.frameSockets.observe(observation) }
             self.owners.note(observation)
-            if observation.closedBoottimeNanoseconds != nil {
-                if observation.isShared { self.owners.close(observation.serial) }
-                if self.walk?.isUnderWay == true { self.walked.ended.insert(observation.serial) }
+            if observation.closedBoottimeNanoseconds != nil && observation.isShared {
+                self.owners.close(observation.serial)
             }
             emit(.socket(observation))
         } catch {
@@ -389,44 +390,27 @@ public final class BPFCapture: CaptureSource {
         self.kernel.sweepsAllSockets ? BPFPrograms.sweep : BPFPrograms.sweepOfHeldSockets
     }
 
-    private func noteGone(_ serials: [UInt64], _ emit: (CaptureEvent) -> Void) {
-        // The next reading removes the further owners of these sockets.
-        for serial in serials { self.owners.close(serial) }
-        emit(.gone(serials))
-    }
-
-    /// Hands on what the walk has read.
-    ///
     /// - Returns: A census, if the walk was to take one and has ended.
-    private func takeWalk(_ emit: (CaptureEvent) -> Void) -> SocketCensus? {
-        guard let walk, walk.isUnderWay else { return nil }
-        let news = walk.take()
-        var records = self.walked.records
-        for piece in news.pieces {
-            records.split(piece.span.bytes) { record in
-                guard let serial = TrafficRecord.serial(record) else { return }
-                self.walked.serials.insert(serial)
-                if !self.walked.ended.contains(serial) { self.decode(record, emit) }
-            }
+    private func takeWalk() -> SocketCensus? {
+        var ended: (scope: NamespaceWalk.Scope, findings: NamespaceWalk.Findings)?
+        self.reads.attempt("walk") { () throws(CaptureError) in ended = try self.walk?.take() }
+        guard let ended else { return nil }
+        let findings = ended.findings
+        for (program, errno) in findings.failures {
+            let part = program.isEmpty ? "network namespaces" : program
+            self.reads.note(part, .system(call: program.isEmpty ? "setns" : "read", object: part, errno: errno))
         }
-        self.walked.records = records
-        guard let end = news.end else { return nil }
-        defer { self.walked = WalkedSockets() }
-        if !self.walked.gone.isEmpty { self.noteGone(self.walked.gone, emit) }
-        for failure in end.failures { self.reads.note(failure.part, failure.error) }
-        self.telling.report_all_in_namespaces = 0
-        if end.failures.isEmpty { self.isFirstWalkAfterStart = false }
-        guard let held = self.walked.held, end.failures.isEmpty else { return nil }
-        return SocketCensus(held.union(self.walked.serials), namespaces: end.namespaces)
+        guard ended.scope == .all else { return nil }
+        if findings.failures.isEmpty { self.telling.report_unkept = 0 }
+        defer { self.heldAtCensus = nil }
+        return self.heldAtCensus.map { SocketCensus($0.union(findings.serials), namespaces: findings.namespaces) }
     }
 
     /// - Parameter census: The sockets that processes hold, if a census is due.
     private func beginWalk(after census: Census?) throws(CaptureError) {
-        guard let walk, walk.isReady else { return }
-        self.walked.held = census.flatMap { $0.isWhole ? $0.serials : nil }
-        self.telling.report_all_in_namespaces = self.walked.held != nil || self.isFirstWalkAfterStart ? 1 : 0
-        try self.tell()
-        try walk.begin()
+        guard let walk, let scope = walk.nextScope else { return }
+        self.heldAtCensus = scope == .all ? census.flatMap { $0.isWhole ? $0.serials : nil } : nil
+        try walk.begin(scope, BPFPrograms.sweepSubstitutes)
     }
 
     public func programMeter() throws(CaptureError) -> ProgramMeter? {

@@ -129,7 +129,10 @@ enum BPFPrograms {
             self.tracepoint + (facts.preemptsTracepoints ? self.twins : []) + self.everyMethod + self.ends + self.lists
         case .kprobe: self.kprobe + self.everyMethod + self.lists
         case .lifecycle:
-            self.lives + self.ends + [Hook("socket_create", .cgroup, without: .blind(ownerBlindSpot))] + self.lists
+            self.lives + self.listsOfStreams + [
+                Hook("socket_create", .cgroup, without: .blind(ownerBlindSpot)),
+                Hook("socket_release", .cgroup, without: .blind(ownerBlindSpot)),
+            ]
         case .poll: []
         }
     }
@@ -190,7 +193,7 @@ enum BPFPrograms {
         Hook(
             "datagram_consumed",
             .entry("skb_consume_udp"),
-            without: .substitute(["inet_recvmsg_returned"], but: nil),
+            without: .substitute(["inet_recvmsg_returned", "inet6_recvmsg_returned"], but: nil),
             kernelMayLackPlace: true
         ),
         Hook(
@@ -255,6 +258,23 @@ enum BPFPrograms {
                     "the processes of connections that no call has used yet, and that sockets other than TCP are older than the capture"
             )
         ),
+        adoption,
+    ]
+
+    /// For `lifecycle`, which counts TCP alone, and learns from open files which process holds a socket.
+    private static let listsOfStreams =
+        lists.filter { ![sweepOfUDPSockets, adoptionOfHeldSockets].contains($0.program) } + [
+            Hook(
+                adoptionOfHeldSockets,
+                .list("task_file"),
+                without: .substitute(
+                    [adoptionOfTCPSockets],
+                    but: "accepted connections while they are open: they count, with a process, when they close"
+                )
+            )
+        ]
+
+    static let adoption =
         Hook(
             adoptionOfTCPSockets,
             .list("tcp"),
@@ -263,8 +283,7 @@ enum BPFPrograms {
                 but:
                     "which bytes of a connection are older than the capture, if no process held the connection when the capture began: all of them count"
             )
-        ),
-    ]
+        )
 
     private static let ownerBlindSpot = "the owners of sockets that close before the next look at all open files"
     private static let frameBlindSpot = "AF_PACKET sockets"
@@ -278,9 +297,9 @@ enum BPFPrograms {
         "packets of no socket: forwarded packets, resets, TIME-WAIT, ICMP; the audit ends at the sockets"
 
     static let heldBlindSpot =
-        "open sockets that no process holds (sent by SCM_RIGHTS and not received, io_uring's own files), unless they are TCP or UDP in a network namespace in which a process lives: they count when they are held again or close"
+        "sockets that no process holds, except TCP and UDP: their bytes count when a process holds them again, or when they close"
     private static func unheldBlindSpot(_ protocolName: String) -> String {
-        "open \(protocolName) sockets that no process holds (not accepted yet, closed but not done, sent by SCM_RIGHTS and not received, io_uring's own files): they count when they are held again or close"
+        "\(protocolName) sockets that no process holds: their bytes count when a process holds them again, or when they close"
     }
     private static let skippedCallBlindSpot =
         "datagrams of calls for which the kernel skips a program (`missed_runs`); TCP's numbers make up for the others"

@@ -4,7 +4,7 @@ import TrafficModel
 /// What the running kernel's type information (BTF) shows of it.
 ///
 /// No version number decides: distributions take changes into older kernels, and a build may lack what its version has.
-/// Where the type information shows nothing, the form is used that is right on every kernel.
+/// Where the type information shows nothing, the daemon assumes the worse case.
 struct KernelFacts: Hashable, Sendable {
     /// Whether `iter/bpf_sk_storage_map` can't crash this kernel.
     ///
@@ -41,8 +41,8 @@ struct KernelFacts: Hashable, Sendable {
         // A kernel that was built without the types of its variables can't show the one that matters.
         let showsVariables = types?.has("runqueues", BTF_KIND_VAR) ?? false
         let hasReader = types?.has("tracepoint_srcu_srcu_data", BTF_KIND_VAR) ?? true
-        let isForOthers = types?.has("srcu_free_old_probes", BTF_KIND_FUNC) ?? false
-        self.preemptsTracepoints = !showsVariables || hasReader && !isForOthers
+        let isOfOthers = types?.has("srcu_free_old_probes", BTF_KIND_FUNC) ?? false
+        self.preemptsTracepoints = !showsVariables || (hasReader && !isOfOthers)
         self.hashesAllocateAsNeeded = types?.members(of: "bpf_htab")?.contains("pcpu_ma") ?? false
     }
 

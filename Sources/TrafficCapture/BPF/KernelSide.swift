@@ -64,6 +64,16 @@ final class KernelSide {
     /// lists those that the network namespaces have.
     var sweepsAllSockets: Bool { self.iterators[BPFPrograms.sweep] != nil }
 
+    /// Whether that walk lists all TCP and UDP sockets, as far as the method counts them.
+    var listsAllOfNamespaces: Bool {
+        self.listsOfNamespaces.count == (self.description.method == .lifecycle ? 1 : 2)
+    }
+
+    /// The programs of that walk.
+    var listsOfNamespaces: [BPFIterator] {
+        [BPFPrograms.sweepOfTCPSockets, BPFPrograms.sweepOfUDPSockets].compactMap { self.iterators[$0] }
+    }
+
     /// A number that changes with everything on which daemon and programs must agree: the programs themselves and the
     /// structs that they share with the daemon.
     static func layout(_ method: CaptureMethod) -> UInt64 {
@@ -120,8 +130,17 @@ extension KernelSide {
         for iterator in iterators where iterator.program.name == BPFPrograms.adoptionOfHeldSockets {
             try iterator.run()
         }
+        var blindSpots = loaded.programs.blindSpots
         for iterator in iterators where iterator.program.name == BPFPrograms.adoptionOfTCPSockets {
-            try NetworkNamespaces.forEach { () throws(CaptureError) in try iterator.run() }
+            // In another process too: whoever keeps the lock of a socket must not stop the start.
+            let walk = try NamespaceWalk([iterator])
+            try walk.begin(.all, [BPFPrograms.adoptionOfTCPSockets])
+            let findings = try walk.wait()
+            guard findings?.failures.isEmpty != true, case .substitute(_, let spot?) = BPFPrograms.adoption.without
+            else { continue }
+            blindSpots.append(
+                "\(spot) (\(findings == nil ? "a program keeps the lock of a socket" : "not every namespace could be read"))"
+            )
         }
         // Only the start runs this one.
         iterators.removeAll { $0.program.name == BPFPrograms.adoptionOfTCPSockets }
@@ -134,7 +153,7 @@ extension KernelSide {
             reason: reason,
             wire: loaded.programs.wire,
             wantedWire: wire,
-            blindSpots: loaded.programs.blindSpots,
+            blindSpots: blindSpots,
             attached: links.map { Description.Program(name: $0.name, section: $0.section, twinOf: twins[$0.name]) },
             iterated: iterators.map { Description.Program(name: $0.program.name, section: $0.program.section) },
             maps: maps.mapValues(\.capacity)

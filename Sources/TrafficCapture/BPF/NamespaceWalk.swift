@@ -1,188 +1,175 @@
-import CLinux
+import CNamespaceWalk
 import Glibc
-import Synchronization
 import TrafficModel
 
-/// Beside a sweep of the sockets that processes hold: reads the TCP and UDP sockets of one network namespace after the
-/// other, on a thread of its own. So the sockets that no process holds are listed too.
+/// Runs iterators over the TCP and UDP sockets of one network namespace after the other, in a process of its own. So
+/// the sockets that no process holds are found too.
 ///
-/// A list of sockets is that of the reading thread's network namespace, so the thread moves from namespace to namespace
+/// The counting thread never waits for it. Why it is a process: see `CNamespaceWalk.h`. What it finds of sockets goes to
+/// the ring (`hand_over()` in bpf/iterate.bpf.h), so this class has only the serials of the sockets that exist.
+///
+/// A list of sockets is that of the reader's network namespace, so the process goes from namespace to namespace
 /// (setns(2), CAP_SYS_ADMIN). Each namespace costs a walk through the kernel's table of all connections, whatever the
-/// namespace has. The counting thread never waits for a walk: it takes at each sweep what has come.
+/// namespace has.
 final class NamespaceWalk {
-    /// What came since the last call.
-    struct News {
-        /// Records of sockets (`struct traffic_socket`), in pieces of any size.
-        var pieces: [[UInt8]] = []
-        /// The walk has ended.
-        var end: End?
-    }
-
-    struct End {
-        /// The sockets of these namespaces are complete.
+    /// What a walk has brought.
+    struct Findings {
+        /// The 64-bit numbers that the programs wrote.
+        var serials: Set<UInt64> = []
+        /// All lists of these namespaces were read, by inode number.
         var namespaces: Set<UInt32> = []
-        /// What could not be read, with the reason.
-        var failures: [(part: String, error: CaptureError)] = []
+        /// What could not be read, by program. The key is empty for namespaces that could not be entered.
+        var failures: [String: Int32] = [:]
+        fileprivate var nanoseconds: UInt64 = 0
     }
 
-    private let walker: Walker
-    private let thread: OwnThread
-    /// A walk has begun, and its end was not taken yet.
-    private(set) var isUnderWay = false
-    /// After a walk the thread rests this many times as long as the walk took of a processor, so that a user with many
-    /// namespaces can't keep the daemon busy.
+    enum Scope {
+        /// The daemon's own namespace.
+        case home
+        /// All that a process lives in or that are mounted.
+        case all
+    }
+
+    /// After a walk the process rests this many times as long as the walk took of a processor, so that a user with many
+    /// namespaces can't keep the machine busy. A walk at home rests for its own time alone.
     private static let restFactor: UInt64 = 19
-    private var restsUntil: UInt64 = 0
+    /// A walk that says nothing for so long hangs, in nanoseconds: somebody keeps the lock of a socket.
+    private static let patience: UInt64 = 30_000_000_000
 
-    /// - Returns: `nil` if the capture has no programs for this: its sweep lists all sockets, or the kernel refuses them.
-    init?(_ kernel: KernelSide) throws(CaptureError) {
-        var lists: [Walker.List] = []
-        for name in [BPFPrograms.sweepOfTCPSockets, BPFPrograms.sweepOfUDPSockets] {
-            guard let link = kernel.iterators[name]?.linkDescriptor else { continue }
-            let own = try check("fcntl", name) { fcntl(link, F_DUPFD_CLOEXEC, 0) }
-            lists.append(Walker.List(program: name, link: OwnedDescriptor(owning: own)))
-        }
-        if lists.isEmpty { return nil }
-        self.walker = try Walker(lists)
-        self.thread = try OwnThread("walk") { [walker] in walker.run() }
+    let process: pid_t
+    private let programs: [String]
+    /// `nil` only at the end.
+    private var request: OwnedDescriptor?
+    private let answer: OwnedDescriptor
+    private var unread: [UInt8] = []
+    private var findings = Findings()
+    private var scope: Scope?
+    private var heardAt: UInt64 = 0
+    private var restsUntil: [Scope: UInt64] = [:]
+    /// The process has ended, though nobody told it to.
+    private(set) var isGone = false
+
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` if the kernel makes no process or no pipe.
+    init(_ iterators: [BPFIterator]) throws(CaptureError) {
+        let links = iterators.map(\.linkDescriptor)
+        var (request, answer): (Int32, Int32) = (-1, -1)
+        self.process = try check("fork", "walk") { walk_start(links, UInt32(links.count), &request, &answer) }
+        self.request = OwnedDescriptor(owning: request)
+        self.answer = OwnedDescriptor(owning: answer)
+        self.programs = iterators.map(\.program.name)
     }
 
-    /// If a walk is in progress, this waits for the end of its present list.
     deinit {
-        self.walker.stop()
-        self.thread.join()
-    }
-
-    /// Whether every kind of list is read, so that a walk without failures has all TCP and UDP sockets of its namespaces.
-    var isComplete: Bool { self.walker.lists.count == 2 }
-
-    /// Whether a walk may begin now.
-    var isReady: Bool { !self.isUnderWay && MonotonicClock.nanoseconds() >= self.restsUntil }
-
-    /// Begins a walk. Call this only if ``isReady``.
-    func begin() throws(CaptureError) {
-        try self.walker.begin()
-        self.isUnderWay = true
-    }
-
-    func take() -> News {
-        let (news, cost) = self.walker.take()
-        if news.end != nil {
-            self.isUnderWay = false
-            self.restsUntil = MonotonicClock.nanoseconds() +| cost *| Self.restFactor
-        }
-        return news
-    }
-}
-
-/// What the thread does.
-private final class Walker: Sendable {
-    /// A program and what it is run over.
-    final class List: Sendable {
-        let program: String
-        let link: OwnedDescriptor
-
-        init(program: String, link: consuming OwnedDescriptor) {
-            self.program = program
-            self.link = link
+        // The process ends as its pipe does. If it hangs, it ends when the kernel lets it.
+        self.request = nil
+        var status: Int32 = 0
+        for _ in 0..<100 where !self.isGone {
+            if waitpid(self.process, &status, WNOHANG) != 0 { return }
+            usleep(1_000)
         }
     }
 
-    private struct State {
-        var news = NamespaceWalk.News()
-        /// Of the records in ``news``.
-        var bytes = 0
-        /// Nanoseconds of a processor that the walk took.
-        var cost: UInt64 = 0
+    /// Whether a walk has begun, and its end was not taken yet.
+    var isUnderWay: Bool { self.scope != nil }
+
+    /// For how many seconds the process has said nothing, if it hangs.
+    var secondsHanging: UInt64? {
+        guard self.isUnderWay else { return nil }
+        let silence = MonotonicClock.nanoseconds() -| self.heardAt
+        return silence > Self.patience ? silence / 1_000_000_000 : nil
     }
 
-    /// Bytes that wait for the counting thread. Beyond that the walk waits.
-    private static let mostBytes = 16 << 20
-
-    let lists: [List]
-    private let state = Mutex(State())
-    private let isStopped = Atomic<Bool>(false)
-    /// Wakes the thread: a walk begins, there is room again, or the thread is to stop.
-    private let wake: OwnedDescriptor
-
-    init(_ lists: [List]) throws(CaptureError) {
-        self.lists = lists
-        self.wake = OwnedDescriptor(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC)) })
+    /// The next walk that is due; `nil`: none, or one is under way.
+    var nextScope: Scope? {
+        guard !self.isUnderWay && !self.isGone else { return nil }
+        let now = MonotonicClock.nanoseconds()
+        return [.all, .home].first { now >= self.restsUntil[$0, default: 0] }
     }
 
-    func begin() throws(CaptureError) {
-        try check("eventfd_write", "walk") { eventfd_write(self.wake.descriptor, 1) }
-    }
-
-    func stop() {
-        self.isStopped.store(true, ordering: .relaxed)
-        eventfd_write(self.wake.descriptor, 1)
-    }
-
-    func take() -> (news: NamespaceWalk.News, cost: UInt64) {
-        let (state, wasFull) = self.state.withLock { state in
-            defer { state = State() }
-            return (state, state.bytes >= Self.mostBytes)
+    /// - Parameter programs: Which iterators to run.
+    func begin(_ scope: Scope, _ programs: Set<String>) throws(CaptureError) {
+        let lists = self.programs.enumerated().reduce(UInt32(0)) {
+            $0 | (programs.contains($1.element) ? 1 << $1.offset : 0)
         }
-        // The thread waits only while this is set, so the word can't be taken for the beginning of a walk.
-        if wasFull { eventfd_write(self.wake.descriptor, 1) }
-        return (state.news, state.cost)
+        var request = walk_request(lists: lists, scope: (scope == .all ? WALK_ALL : WALK_HOME).rawValue)
+        let descriptor = self.request?.descriptor ?? -1
+        try check("send", "walk") { walk_ask(descriptor, &request) }
+        (self.scope, self.heardAt, self.findings) = (scope, MonotonicClock.nanoseconds(), Findings())
     }
 
-    /// - Returns: Whether to go on.
-    private func sleep() -> Bool {
-        var count: eventfd_t = 0
-        while !self.isStopped.load(ordering: .relaxed) {
-            if eventfd_read(self.wake.descriptor, &count) == 0 { return !self.isStopped.load(ordering: .relaxed) }
-            if errno != EINTR { return false }
+    /// Takes what has come, without waiting.
+    ///
+    /// - Returns: The findings of the walk, if it has ended; otherwise `nil`.
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` if the process has ended.
+    func take() throws(CaptureError) -> (scope: Scope, findings: Findings)? {
+        guard let scope else { return nil }
+        var isAtEnd = false
+        while !isAtEnd, try self.read() { isAtEnd = self.parse() }
+        guard isAtEnd else { return nil }
+        let factor = scope == .all ? Self.restFactor : 1
+        self.restsUntil[scope] = MonotonicClock.nanoseconds() +| self.findings.nanoseconds *| factor
+        self.scope = nil
+        return (scope, self.findings)
+    }
+
+    /// Waits for the end of the walk.
+    ///
+    /// - Returns: `nil` if the walk hangs.
+    func wait() throws(CaptureError) -> Findings? {
+        while true {
+            if let (_, findings) = try self.take() { return findings }
+            guard self.secondsHanging == nil else { return nil }
+            var event = pollfd(fd: self.answer.descriptor, events: Int16(POLLIN), revents: 0)
+            try check("poll", "walk") { poll(&event, 1, 1_000) }
+        }
+    }
+
+    /// - Returns: Whether anything came.
+    private func read() throws(CaptureError) -> Bool {
+        var count = 0
+        let piece = [UInt8](unsafeUninitializedCapacity: BPFIterator.chunk) { buffer, length in
+            count = Glibc.read(self.answer.descriptor, buffer.baseAddress, BPFIterator.chunk)
+            length = max(0, count)
+        }
+        if count < 0 && (errno == EAGAIN || errno == EINTR) { return false }
+        guard count > 0 else {
+            (self.isGone, self.scope) = (true, nil)
+            var status: Int32 = 0
+            waitpid(self.process, &status, WNOHANG)
+            throw .system(call: "read", object: "walk", errno: count < 0 ? errno : ECHILD)
+        }
+        self.heardAt = MonotonicClock.nanoseconds()
+        self.unread += piece
+        return true
+    }
+
+    /// - Returns: Whether the walk has ended.
+    private func parse() -> Bool {
+        var offset = 0
+        defer { self.unread.removeFirst(offset) }
+        let size = MemoryLayout<walk_header>.size
+        while self.unread.count - offset >= size {
+            let header = self.unread.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: walk_header.self) }
+            guard self.unread.count - offset - size >= Int(header.length) else { return false }
+            let output = offset + size
+            offset = output + Int(header.length)
+            switch walk_news(header.news) {
+            case WALK_OUTPUT:
+                self.unread.withUnsafeBytes { bytes in
+                    for place in stride(from: output, to: offset - 7, by: 8) {
+                        self.findings.serials.insert(bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self))
+                    }
+                }
+            case WALK_NAMESPACE: self.findings.namespaces.insert(UInt32(truncatingIfNeeded: header.value))
+            case WALK_FAILED:
+                let program = Int(header.list) < self.programs.count ? self.programs[Int(header.list)] : ""
+                self.findings.failures[program] = Int32(truncatingIfNeeded: header.value)
+            case WALK_END:
+                self.findings.nanoseconds = header.value
+                return true
+            default: break
+            }
         }
         return false
-    }
-
-    func run() {
-        while self.sleep() {
-            let begin = MonotonicClock.threadNanoseconds()
-            var end = NamespaceWalk.End()
-            do throws(CaptureError) {
-                try NetworkNamespaces.forEach { [lists] () throws(CaptureError) in
-                    let failed = end.failures.count
-                    for list in lists {
-                        do throws(CaptureError) {
-                            try self.walk(list)
-                        } catch {
-                            // A list that fails in one namespace costs no other one.
-                            end.failures.append((list.program, error))
-                        }
-                    }
-                    guard end.failures.count == failed,
-                        let namespace = ProcessDirectory.networkNamespace(task: "thread-self")
-                    else { return }
-                    end.namespaces.insert(namespace)
-                }
-            } catch {
-                end.failures.append((BPFPrograms.sweepOfTCPSockets, error))
-            }
-            let cost = MonotonicClock.threadNanoseconds() - begin
-            self.state.withLock { state in
-                state.news.end = end
-                state.cost = cost
-            }
-        }
-    }
-
-    private func walk(_ list: List) throws(CaptureError) {
-        if self.isStopped.load(ordering: .relaxed) { return }
-        let descriptor = try OwnedDescriptor(iterating: list.link.descriptor, name: list.program)
-        try descriptor.readAll(chunk: BPFIterator.chunk, name: list.program) { piece in
-            let bytes = piece.withUnsafeBytes { [UInt8]($0) }
-            let isFull = self.state.withLock { state in
-                state.news.pieces.append(bytes)
-                state.bytes += bytes.count
-                return state.bytes >= Self.mostBytes
-            }
-            // What was read must be handed over, so the thread waits after that. Between two reads the kernel holds no
-            // lock.
-            if isFull { _ = self.sleep() }
-        }
     }
 }

@@ -74,7 +74,9 @@ struct OwnerReader {
             let missing = sockets.subtracting(census.serials).filter { serial in
                 self.places[serial].map { census.covers($0.transport, in: $0.namespace) } ?? (census.namespaces == nil)
             }
-            self.closed.formUnion(self.absences.note(missing))
+            let gone = self.absences.note(missing)
+            // Such a census may miss a living socket that has left the kernel's tables.
+            if census.namespaces == nil { self.closed.formUnion(gone) } else { self.doubtful.formUnion(gone) }
         }
         for (key, socket) in entries where self.closed.contains(socket) { self.finished.append(key) }
         self.finished += self.ended

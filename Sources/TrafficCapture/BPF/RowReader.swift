@@ -69,9 +69,8 @@ struct RowReader {
         }
     }
 
-    /// - Parameter gone: Further closed sockets of which the ledger has not been told.
-    func position(withGone gone: [UInt64]) -> Position {
-        Position(readings: self.readings, lastRead: self.lastRead, gone: gone + self.goneSockets + self.newlyGone)
+    var position: Position {
+        Position(readings: self.readings, lastRead: self.lastRead, gone: self.goneSockets + self.newlyGone)
     }
 
     /// Removes the rows that were read.

@@ -5,12 +5,6 @@ package import TrafficModel
 package enum TrafficRecord {
     package static let size = MemoryLayout<traffic_socket>.size
 
-    /// The serial of a record; `nil` for bytes that are no record.
-    static func serial(_ bytes: RawSpan) -> UInt64? {
-        guard bytes.byteCount == self.size else { return nil }
-        return bytes.unsafeLoadUnaligned(as: traffic_socket.self).serial
-    }
-
     /// - Parameters:
     ///   - bytes: Exactly one record.
     ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are estimated.
@@ -59,6 +53,7 @@ package enum TrafficRecord {
             inRows: record.in_rows.sent_bytes == 0 && record.in_rows.received_bytes == 0
                 ? nil : PayloadBytes(sent: record.in_rows.sent_bytes, received: record.in_rows.received_bytes),
             uid: record.uid,
+            record: record.record == 0 ? nil : record.record,
             isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0,
             ownersInferred: record.flags & TRAFFIC_SOCKET_INFERRED.rawValue != 0 ? true : nil
         )

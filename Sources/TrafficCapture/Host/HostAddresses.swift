@@ -13,7 +13,7 @@ package struct HostAddresses: Sendable, Hashable {
         self.namespaces = namespaces
     }
 
-    /// Reads the addresses of all network namespaces that a process lives in. A namespace that can't be read is left
+    /// Reads the addresses of all network namespaces that a process lives in or that are mounted. A namespace that can't be read is left
     /// out.
     ///
     /// Takes a few milliseconds with a thousand processes.

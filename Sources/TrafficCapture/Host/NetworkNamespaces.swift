@@ -13,23 +13,29 @@ enum NetworkNamespaces {
         try body()
         var seen: Set<UInt32> = [ProcessDirectory.networkNamespace(task: "thread-self") ?? 0]
         var closed: Set<UInt32> = []
-        let pids = ProcessDirectory.pids()
-        // The list is never empty, because the pid of this process is always there.
-        guard !pids.isEmpty else { throw .system(call: "readdir", object: "/proc", errno: errno) }
-        let ofProcesses = pids.lazy.compactMap { pid in
-            ProcessDirectory.networkNamespace(task: "\(pid)").map { (inode: $0, path: "/proc/\(pid)/ns/net") }
-        }
-        for place in [Array(ofProcesses), self.mounted(text(ofFile: "/proc/thread-self/mountinfo") ?? "")].joined() {
-            guard seen.insert(place.inode).inserted else { continue }
-            guard let namespace = try? OwnedDescriptor(path: place.path),
-                linux_setns_network(namespace.descriptor) == 0
+        func visit(_ inode: UInt32, _ path: String) throws(CaptureError) {
+            guard !seen.contains(inode) else { return }
+            // A process may just have ended. Another one of the namespace may still be there.
+            guard let namespace = try? OwnedDescriptor(path: path), linux_setns_network(namespace.descriptor) == 0
             else {
-                closed.insert(place.inode)
-                continue
+                closed.insert(inode)
+                return
             }
+            seen.insert(inode)
+            closed.remove(inode)
             let result = Result { () throws(CaptureError) in try body() }
             try check("setns", "home network namespace") { linux_setns_network(home.descriptor) }
             try result.get()
+        }
+        let pids = ProcessDirectory.pids()
+        // The list is never empty, because the pid of this process is always there.
+        guard !pids.isEmpty else { throw .system(call: "readdir", object: "/proc", errno: errno) }
+        for pid in pids {
+            guard let inode = ProcessDirectory.networkNamespace(task: "\(pid)") else { continue }
+            try visit(inode, "/proc/\(pid)/ns/net")
+        }
+        for place in self.mounted(text(ofFile: "/proc/thread-self/mountinfo") ?? "") {
+            try visit(place.inode, place.path)
         }
         return closed
     }

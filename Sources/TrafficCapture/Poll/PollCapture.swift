@@ -31,7 +31,7 @@ public final class PollCapture: CaptureSource {
             "connections shorter than the interval, and the last bytes, up to one interval, of every connection",
             "UDP, MPTCP, raw and ping sockets",
             "a socket that several processes use counts for the first of them",
-            "network namespaces that no process lives in",
+            "network namespaces that no process lives in and that are not mounted",
         ]
         if geteuid() != 0 { blindSpots.append("which process owns a socket of another user") }
         self.blindSpots = blindSpots
