@@ -38,12 +38,15 @@ struct LedgerFixture {
         pending: UInt64? = nil,
         wire: SocketWire? = nil,
         stream: TCPStream? = nil,
-        unowned: PayloadBytes = PayloadBytes()
+        unowned: PayloadBytes = PayloadBytes(),
+        transport: TransportProtocol = .tcp,
+        networkNamespace: UInt32 = 0,
+        record: UInt32? = nil
     ) -> CaptureEvent {
         .socket(
             SocketObservation(
                 cookie: SocketCookie(rawValue: cookie),
-                transport: .tcp,
+                transport: transport,
                 family: .ipv4,
                 local: SocketAddress(address: InternetAddress("127.0.0.1") ?? .unspecified, port: 80),
                 remote: SocketAddress(address: InternetAddress(remote) ?? .unspecified, port: 4711),
@@ -52,12 +55,14 @@ struct LedgerFixture {
                 closedBoottimeNanoseconds: closed,
                 connect: connect,
                 preexisting: preexisting,
+                networkNamespace: networkNamespace,
                 tcp: TCPCounters(retransmittedBytes: retransmitted),
                 pendingSent: pending,
                 wire: wire,
                 stream: stream,
                 owners: owners,
-                unowned: unowned
+                unowned: unowned,
+                record: record
             )
         )
     }
@@ -230,9 +235,7 @@ struct LedgerTests {
     func records() {
         var f = F()
         let records = (1...3).map { number in
-            var socket = F.socket(9, [F.owner(one, sent: UInt64(10 * number))], pending: UInt64(number))
-            socket.record = UInt32(number)
-            return socket
+            F.socket(9, [F.owner(one, sent: 10 * number)], pending: number, record: UInt32(number))
         }
         f.absorb(records[0], records[2], records[1])
         f.tick()
@@ -244,12 +247,11 @@ struct LedgerTests {
     @Test("a census of some network namespaces closes no socket of others, and only TCP and UDP")
     func partialCensus() {
         var f = F()
-        var (here, there, other) = (
-            F.socket(1, [F.owner(one, sent: 5)]), F.socket(2, [F.owner(one, sent: 6)]), F.socket(3, [F.owner(one)])
+        f.absorb(
+            F.socket(1, [F.owner(one, sent: 5)], networkNamespace: 7),
+            F.socket(2, [F.owner(one, sent: 6)], networkNamespace: 8),
+            F.socket(3, [F.owner(one)], transport: .mptcp, networkNamespace: 7)
         )
-        (here.networkNamespace, there.networkNamespace, other.networkNamespace) = (7, 8, 7)
-        other.transport = .mptcp
-        f.absorb(here, there, other)
         for _ in 0..<CaptureEvent.censusesUntilGone { f.absorb(.census(SocketCensus([], namespaces: [7]))) }
         f.tick()
         #expect([1, 2, 3].map { f.socket($0)?.state == .closed } == [true, false, false])
