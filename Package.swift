@@ -22,7 +22,6 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
-        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -39,6 +38,7 @@ let package = Package(
     targets: [
         // The kernel side: bpf/ is compiled by the plugin and embedded in TrafficCapture.
         .systemLibrary(name: "CLibbpf", pkgConfig: "libbpf", providers: [.apt(["libbpf-dev", "libelf-dev"])]),
+        .systemLibrary(name: "CLibmd", providers: [.apt(["libmd-dev"])]),
         .systemLibrary(name: "CLinux"),
         .systemLibrary(name: "CNcurses", providers: [.apt(["libncurses-dev"])]),
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
@@ -177,8 +177,7 @@ let package = Package(
         .target(
             name: "TrafficRecording",
             dependencies: [
-                "CZstd", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficModel", "TrafficQuery",
-                .product(name: "Crypto", package: "swift-crypto"),
+                "CLibmd", "CZstd", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficModel", "TrafficQuery",
             ],
             swiftSettings: strict
         ),

@@ -79,7 +79,7 @@ without_services() {
 }
 
 # What a build needs beside the toolchain.
-build_packages=(libbpf-dev libelf-dev libncurses-dev libcurl4-openssl-dev libsqlite3-dev libyaml-dev libzstd-dev zlib1g-dev)
+build_packages=(libbpf-dev libelf-dev libncurses-dev libcurl4-openssl-dev libmd-dev libsqlite3-dev libyaml-dev libzstd-dev zlib1g-dev)
 
 need_swift() {
     command -v swift >/dev/null && return

@@ -1,4 +1,3 @@
-import Crypto
 import TrafficModel
 
 /// Names in place of names: the same for the same, within one recording. Whoever has the recording can't try names until
@@ -9,13 +8,19 @@ package struct Pseudonyms: Sendable {
         case process, path, user, unit, container, group, host, word, place, address, `class`, interface, boot
     }
 
-    private let key = SymmetricKey(size: .bits256)
+    private let digest: KeyedDigest
 
-    package init() {}
+    package init() {
+        var random = SystemRandomNumberGenerator()
+        self.init(key: (0..<32).map { _ in random.next() })
+    }
+
+    /// For tests.
+    init(key: [UInt8]) { self.digest = KeyedDigest(key: key) }
 
     /// 64 bits that only the key and the text decide.
     func number(_ kind: Kind, _ text: String) -> UInt64 {
-        let code = HMAC<SHA256>.authenticationCode(for: Array((kind.rawValue + "\0" + text).utf8), using: self.key)
+        let code = self.digest.code(of: Array((kind.rawValue + "\0" + text).utf8))
         return code.prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
     }
 
