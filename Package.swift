@@ -19,6 +19,10 @@ let package = Package(
         .library(name: "TrafficKitHummingbird", targets: ["TrafficKitHummingbird"]),
         .library(name: "TrafficKitURLSession", targets: ["TrafficKitURLSession"]),
     ],
+    traits: [
+        .trait(name: "TLS", description: "https in all programs. It compiles BoringSSL, which takes minutes."),
+        .default(enabledTraits: ["TLS"]),
+    ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
@@ -28,7 +32,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.20.0"),
         .package(url: "https://github.com/apple/swift-nio-http2", from: "1.46.0"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
-        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
         // Without its default traits: FullFoundation brings Foundation's internationalisation, 50 MB of a program.
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
@@ -124,26 +127,28 @@ let package = Package(
         ),
         // Sums for monitoring systems, as text for their scrapers.
         .target(name: "TrafficMetrics", dependencies: ["TrafficModel"], swiftSettings: strict),
-        // The protocol of OpenTelemetry, made from its definitions: see README.md there.
+        // Requests of our own programs.
         .target(
-            name: "OTLPMessages",
-            dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
-            exclude: ["Protos", "README.md"]
+            name: "HTTPCalls",
+            dependencies: [
+                "TrafficModel",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["TLS"])),
+            ],
+            swiftSettings: strict
         ),
         // The same sums, sent to receivers.
         .target(
             name: "TrafficPush",
             dependencies: [
-                "CLinux", "CZlib", "OTLPMessages", "SecretFiles", "SQLiteDatabase", "TrafficFeed", "TrafficMetrics",
+                "CLinux", "CZlib", "HTTPCalls", "SecretFiles", "SQLiteDatabase", "TrafficFeed", "TrafficMetrics",
                 "TrafficModel",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: strict
         ),
@@ -164,11 +169,11 @@ let package = Package(
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "HummingbirdTLS", package: "hummingbird"),
+                .product(name: "HummingbirdTLS", package: "hummingbird", condition: .when(traits: ["TLS"])),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["TLS"])),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
@@ -236,8 +241,7 @@ let package = Package(
         .target(
             name: "TrafficConfiguration",
             dependencies: [
-                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficHistory", "TrafficModel",
-                "TrafficPush", "TrafficQuery",
+                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficModel", "TrafficQuery",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -261,14 +265,12 @@ let package = Package(
         .executableTarget(
             name: "trafficctl",
             dependencies: [
-                "CNcurses", "CommandOptions", "CTerminal", "TrafficAlerts", "TrafficAudit", "TrafficConfiguration",
-                "TrafficExport", "TrafficModel", "TrafficQuery", "TrafficRecording", "TrafficView",
+                "CNcurses", "CommandOptions", "CTerminal", "HTTPCalls", "TrafficAlerts", "TrafficAudit",
+                "TrafficConfiguration", "TrafficExport", "TrafficModel", "TrafficQuery", "TrafficRecording",
+                "TrafficView",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ],
             swiftSettings: strict
@@ -399,6 +401,11 @@ let package = Package(
             path: "Tests/Tools/reportfloor",
             swiftSettings: strict
         ),
+        .testTarget(
+            name: "HTTPCallsTests",
+            dependencies: ["HTTPCalls", .product(name: "NIOHTTP1", package: "swift-nio")],
+            swiftSettings: strict
+        ),
         .testTarget(name: "CommandOptionsTests", dependencies: ["CommandOptions"], swiftSettings: strict),
         .testTarget(
             name: "FuzzTests",
@@ -454,7 +461,7 @@ let package = Package(
             name: "TrafficConfigurationTests",
             dependencies: [
                 "CommandOptions", "TestSupport", "TrafficAlerts", "TrafficCapture", "TrafficConfiguration",
-                "TrafficHistory", "TrafficModel", "TrafficQuery",
+                "TrafficModel", "TrafficQuery",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict

@@ -1,10 +1,8 @@
 import Glibc
 import Hummingbird
 import HummingbirdCore
-import HummingbirdTLS
 public import Logging
 import NIOCore
-import NIOSSL
 public import ServiceLifecycle
 import Synchronization
 public import TrafficFeed
@@ -106,7 +104,7 @@ public struct ControlServer: Service {
                     on: .hostname(listen.address.description, port: Int(listen.port)),
                     named: listen.description,
                     access: .network(names: network.names, tokens: network.tokens),
-                    tls: network.tls
+                    server: network.server
                 ) { channel in
                     tcp.yield(TrafficModel.SocketAddress(channel.localAddress) ?? listen)
                 }
@@ -153,7 +151,7 @@ public struct ControlServer: Service {
         on address: BindAddress,
         named name: String,
         access: ControlAPI.Access,
-        tls: TLSConfiguration? = nil,
+        server: (HTTPServerBuilder) throws -> HTTPServerBuilder = { $0 },
         onRunning: @escaping @Sendable (any Channel) async -> Void
     ) throws -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
@@ -175,7 +173,7 @@ public struct ControlServer: Service {
                 streams: StreamSlots(limit: self.limits.streams),
                 access: access
             ),
-            server: try tls.map { try .tls(http, tlsConfiguration: $0) } ?? http,
+            server: try server(http),
             configuration: ApplicationConfiguration(
                 address: address
             ),

@@ -1,7 +1,12 @@
-import NIOCore
-import NIOSSL
+import HummingbirdCore
 public import SecretFiles
 public import TrafficModel
+
+#if TLS
+import HummingbirdTLS
+import NIOCore
+import NIOSSL
+#endif
 
 /// The TCP listener: where it is, and what it asks of clients.
 public struct NetworkListener: Sendable {
@@ -31,7 +36,9 @@ public struct NetworkListener: Sendable {
     /// Names that clients may use for this host, besides its addresses and `localhost`.
     public var names: Set<String>
     let tokens: AccessTokens
-    let tls: TLSConfiguration?
+    #if TLS
+    private let tls: TLSConfiguration?
+    #endif
 
     /// - Throws: ``SecretFileError``.
     public init(
@@ -48,10 +55,26 @@ public struct NetworkListener: Sendable {
             throw SecretFileError(path: path, reason: "it has the same token as the other clients' file")
         }
         self.tokens = AccessTokens(reader: reader, administrator: administrator)
+        #if TLS
         self.tls =
             if let certificate = files.certificate, let key = files.key { try Self.tls(certificate, key) } else { nil }
+        #else
+        if let certificate = files.certificate {
+            throw SecretFileError(path: certificate, reason: BuildTraits.noTLS)
+        }
+        #endif
     }
 
+    /// The server that clients reach here: with TLS if there is a certificate.
+    func server(_ http: HTTPServerBuilder) throws -> HTTPServerBuilder {
+        #if TLS
+        try self.tls.map { try .tls(http, tlsConfiguration: $0) } ?? http
+        #else
+        http
+        #endif
+    }
+
+    #if TLS
     /// - Throws: ``SecretFileError``, also if the two do not belong together.
     private static func tls(_ certificate: String, _ key: String) throws(SecretFileError) -> TLSConfiguration {
         let chainBytes = try SecretFile.read(certificate, isSecret: false)
@@ -75,4 +98,5 @@ public struct NetworkListener: Sendable {
         }
         return configuration
     }
+    #endif
 }

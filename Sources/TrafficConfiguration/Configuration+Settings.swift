@@ -1,6 +1,5 @@
 import CommandOptions
 import Logging
-import TrafficHistory
 import TrafficModel
 
 extension Configuration {

@@ -1,9 +1,7 @@
 package import CommandOptions
 package import Logging
 package import TrafficAlerts
-package import TrafficHistory
 package import TrafficModel
-package import TrafficPush
 
 /// What a daemon is told. A value: whoever has it knows all of it, wherever it came from. Its defaults are the only ones.
 package struct Configuration: Sendable, Hashable {
@@ -89,6 +87,12 @@ package struct Configuration: Sendable, Hashable {
             return Conflict(
                 setting: self.listenKeyFile == nil ? "listen_certificate_file" : "listen_key_file",
                 message: "listen_certificate_file and listen_key_file need each other"
+            )
+        }
+        guard self.listenCertificateFile == nil || BuildTraits.hasTLS else {
+            return Conflict(
+                setting: "listen_certificate_file",
+                message: "listen_certificate_file: \(BuildTraits.noTLS)"
             )
         }
         // Also on a loopback address, and whatever listen_insecure says: this token opens everything, and any user can

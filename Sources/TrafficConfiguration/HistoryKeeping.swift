@@ -1,6 +1,5 @@
 import ArgumentParser
 package import CommandOptions
-import TrafficHistory
 package import TrafficModel
 
 /// How long history keeps sums of one length: `minute=2d` or `month=unlimited`.

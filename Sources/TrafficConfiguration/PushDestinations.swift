@@ -1,6 +1,5 @@
 import FoundationEssentials
 import TrafficModel
-import TrafficPush
 
 extension ValueForm<[PushDestination]> {
     static let push = Self(
@@ -53,6 +52,9 @@ enum PushDestinations {
         guard !destination.url.isEmpty else { throw Self.problem("a receiver of \(name) has no url", node) }
         let url = URL(string: destination.url)
         let host = url?.host() ?? ""
+        guard url?.scheme?.lowercased() != "https" || BuildTraits.hasTLS else {
+            throw Self.problem("a receiver of \(name) has https://: \(BuildTraits.noTLS)", node)
+        }
         let isHere = host == "localhost" || InternetAddress(host)?.isLoopback == true
         guard destination.headersFile == nil || url?.scheme?.lowercased() == "https" || isHere else {
             throw Self.problem(

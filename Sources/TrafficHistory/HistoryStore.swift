@@ -1,5 +1,5 @@
 package import SQLiteDatabase
-import TrafficModel
+package import TrafficModel
 
 /// The database of history. One thread uses it.
 ///

@@ -1,11 +1,6 @@
-import AsyncHTTPClient
 import CLinux
 import Glibc
-import NIOCore
-import NIOPosix
-import NIOSSL
-import OTLPMessages
-import SwiftProtobuf
+import HTTPCalls
 import TrafficModel
 
 /// What came of sending a request.
@@ -28,13 +23,12 @@ enum PushAnswer: Equatable {
     init(status: Int, retryAfter: String?, body: [UInt8], format: PushDestination.Format, now: Timestamp) {
         switch status {
         case 200..<300:
-            let success =
-                format == .otlp
-                ? try? Opentelemetry_Proto_Collector_Metrics_V1_ExportMetricsServiceResponse(serializedBytes: body)
-                : nil
+            // `partial_success` of an ExportMetricsServiceResponse.
+            let left = format == .otlp ? ProtobufFields(body).bytes(1).map { ProtobufFields($0) } : nil
+            let rejected = Int64(bitPattern: left?.number(1) ?? 0)
             self = .delivered(
-                rejectedPoints: UInt64(clamping: success?.partialSuccess.rejectedDataPoints ?? 0),
-                message: Self.short(success?.partialSuccess.errorMessage ?? "")
+                rejectedPoints: UInt64(clamping: rejected),
+                message: Self.short(String(decoding: left?.bytes(2) ?? [], as: UTF8.self))
             )
         case _ where Self.isTemporary(status, format):
             self = .failed("it answers \(status)", seconds: retryAfter.flatMap { Self.seconds($0, now) })
@@ -44,28 +38,9 @@ enum PushAnswer: Equatable {
     }
 
     /// There was no answer.
-    static func failed(_ error: any Error) -> PushAnswer { .failed(Self.short(Self.reason(error)), seconds: nil) }
-
-    private static func reason(_ error: any Error) -> String {
-        switch error {
-        case let error as IOError: unsafe String(cString: strerror(error.errnoCode))
-        case let error as NIOConnectionError:
-            // Of several addresses the last: the first is often one of IPv6 without a route.
-            error.connectionErrors.last.map { Self.reason($0.error) } ?? "no address is known for \(error.host)"
-        case let error as HTTPClientError where error == .connectTimeout: "it takes no connection"
-        case let error as HTTPClientError where error == .remoteConnectionClosed:
-            "it closed the connection without an answer"
-        case is NIOSSLError, is NIOSSLExtraError: Self.reasonOfTLS("\(error)")
-        default: "\(error)"
-        }
-    }
-
-    private static func reasonOfTLS(_ error: String) -> String {
-        if error.contains("CERTIFICATE_VERIFY_FAILED") {
-            return "its certificate is not trusted (ca_file names who vouches for it)"
-        }
-        return error.contains("failedToValidateHostname") || error.contains("unableToValidateCertificate")
-            ? "its certificate is for another host" : "TLS: \(error)"
+    static func failed(_ error: HTTPCallError) -> PushAnswer {
+        let hint = error == .untrusted ? " (ca_file names who vouches for it)" : ""
+        return .failed(Self.short("\(error)\(hint)"), seconds: nil)
     }
 
     /// What a receiver did that took a request without some points of it.

@@ -1,4 +1,3 @@
-import SwiftProtobuf
 import TrafficMetrics
 import TrafficModel
 
@@ -20,10 +19,7 @@ enum PushBatches {
         case .otlp:
             var metrics = OTLPMetrics(hostName: hostName, version: version, time: time)
             document.write(to: &metrics)
-            // Nothing in these messages can be refused: all texts are Swift's.
-            for request in metrics.requests(ofAtMost: Self.mostPoints) {
-                if let body: [UInt8] = try? request.serializedBytes() { bodies.append(body) }
-            }
+            bodies = metrics.requests(ofAtMost: Self.mostPoints)
         case .ndjson:
             var metrics = MetricLines(hostName: hostName, time: time)
             document.write(to: &metrics)

@@ -1,19 +1,24 @@
-import NIOCore
+import HTTPCalls
 import NIOHTTP1
-import NIOSSL
 public import SecretFiles
+public import TrafficModel
 
 /// A destination with what its files say.
 public struct PushReceiver: Sendable {
     let destination: PushDestination
+    let target: HTTPTarget
     let headers: HTTPHeaders
-    let trust: TLSConfiguration
+    /// `nil` without TLS.
+    let trust: TLSTrust?
 
     /// - Throws: ``SecretFileError`` if a file that the destination names can't be used.
     public init(_ destination: PushDestination) throws(SecretFileError) {
-        self.destination = destination
+        guard let target = HTTPTarget(destination.url) else {
+            throw SecretFileError(path: destination.name, reason: "it is no address of http or https")
+        }
+        (self.destination, self.target) = (destination, target)
         self.headers = try Self.headers(destination)
-        self.trust = try Self.trust(destination)
+        self.trust = target.isEncrypted ? try Self.trust(destination) : nil
     }
 
     private static func headers(_ destination: PushDestination) throws(SecretFileError) -> HTTPHeaders {
@@ -25,17 +30,13 @@ public struct PushReceiver: Sendable {
         return headers
     }
 
-    private static func trust(_ destination: PushDestination) throws(SecretFileError) -> TLSConfiguration {
-        var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        // A receiver that does not say goodbye must not hold up the daemon's end.
-        configuration.shutdownTimeout = .milliseconds(500)
-        guard let path = destination.certificateAuthorityFile else { return configuration }
-        let bytes = try SecretFile.read(path, isSecret: false)
-        guard let authorities = try? NIOSSLCertificate.fromPEMBytes(bytes), !authorities.isEmpty else {
-            throw SecretFileError(path: path, reason: "it has no certificate in PEM")
+    private static func trust(_ destination: PushDestination) throws(SecretFileError) -> TLSTrust {
+        let path = destination.certificateAuthorityFile
+        let authorities: [UInt8]? = if let path { try SecretFile.read(path, isSecret: false) } else { nil }
+        do throws(TLSFault) {
+            return try TLSTrust(authorities: authorities)
+        } catch {
+            throw SecretFileError(path: path ?? destination.name, reason: "\(error)")
         }
-        configuration.trustRoots = .certificates(authorities)
-        return configuration
     }
 }

@@ -1,4 +1,4 @@
-import AsyncHTTPClient
+import HTTPCalls
 import Logging
 import NIOCore
 import NIOHTTP1
@@ -10,13 +10,13 @@ struct PushSender: Sendable {
     private static let longestAnswer = 64 << 10
 
     let index: Int
-    let destination: PushDestination
-    let headers: HTTPHeaders
-    let client: HTTPClient
+    let receiver: PushReceiver
     let spool: PushSpool
     let board: PushStatusBoard
     let patience: Duration
     let logger: Logger
+
+    private var destination: PushDestination { self.receiver.destination }
 
     /// Ends when the task is cancelled, mostly by throwing.
     ///
@@ -43,42 +43,28 @@ struct PushSender: Sendable {
         }
     }
 
-    /// Within ``patience``, whatever the receiver does. The client's own limit ends at the head of the answer.
     private func send(_ body: [UInt8]) async -> PushAnswer {
-        await withTaskGroup(of: PushAnswer?.self) { tasks in
-            tasks.addTask { await self.exchange(body) }
-            tasks.addTask {
-                try? await Task.sleep(for: self.patience)
-                return nil
-            }
-            let first = await tasks.next() ?? nil
-            tasks.cancelAll()
-            return first ?? .failed("no whole answer within \(self.patience)", seconds: nil)
-        }
-    }
-
-    private func exchange(_ body: [UInt8]) async -> PushAnswer {
-        var request = HTTPClientRequest(url: self.destination.url)
-        request.method = .POST
-        request.headers = self.headers
-        request.headers.replaceOrAdd(name: "content-type", value: self.destination.format.mediaType)
-        if self.destination.compression == .gzip {
-            request.headers.replaceOrAdd(name: "content-encoding", value: "gzip")
-        }
-        request.headers.replaceOrAdd(name: "user-agent", value: "trafficd/\(TrafficVersion.current)")
-        request.body = .bytes(ByteBuffer(bytes: body))
-        do {
-            let response = try await self.client.execute(request, timeout: .hours(1))
-            var body: [UInt8] = []
-            for try await part in response.body {
-                body += part.readableBytesView
-                // The status alone says what becomes of the request.
-                guard body.count <= Self.longestAnswer else { break }
-            }
+        let target = self.receiver.target
+        var headers = self.receiver.headers
+        if !headers.contains(name: "host") { headers.add(name: "host", value: target.authority) }
+        headers.replaceOrAdd(name: "content-type", value: self.destination.format.mediaType)
+        if self.destination.compression == .gzip { headers.replaceOrAdd(name: "content-encoding", value: "gzip") }
+        headers.replaceOrAdd(name: "user-agent", value: "trafficd/\(TrafficVersion.current)")
+        let call = HTTPCall(
+            .POST,
+            target.path,
+            at: .network(host: target.host, port: target.port, tls: self.receiver.trust),
+            headers: headers,
+            body: body,
+            connectTimeout: .seconds(10)
+        )
+        do throws(HTTPCallError) {
+            // Of more the status alone says what becomes of the request.
+            let answer = try await call.answer(atMost: Self.longestAnswer, within: self.patience)
             return PushAnswer(
-                status: Int(response.status.code),
-                retryAfter: response.headers.first(name: "retry-after"),
-                body: body,
+                status: Int(answer.head.status.code),
+                retryAfter: answer.head.headers.first(name: "retry-after"),
+                body: Array(answer.body.readableBytesView),
                 format: self.destination.format,
                 now: .now()
             )

@@ -1,7 +1,4 @@
-import AsyncHTTPClient
 public import Logging
-import NIOCore
-import NIOSSL
 public import ServiceLifecycle
 public import TrafficFeed
 import TrafficMetrics
@@ -47,22 +44,18 @@ public struct PushService: Service {
         let spool = PushSpool(self.receivers.map(\.destination), path: self.spoolPath) { [logger] in
             logger.warning("\($0)")
         }
-        let clients = self.receivers.map { Self.client($0.trust) }
         // A part ends only when it is cancelled.
-        try? await cancelWhenGracefulShutdown { try await self.run(spool, clients) }
-        for client in clients { try? await client.shutdown() }
+        try? await cancelWhenGracefulShutdown { try await self.run(spool) }
         await spool.close()
     }
 
-    private func run(_ spool: PushSpool, _ clients: [HTTPClient]) async throws {
+    private func run(_ spool: PushSpool) async throws {
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             var news: [AsyncStream<Void>.Continuation] = []
             for (index, receiver) in self.receivers.enumerated() {
                 let sender = PushSender(
                     index: index,
-                    destination: receiver.destination,
-                    headers: receiver.headers,
-                    client: clients[index],
+                    receiver: receiver,
                     spool: spool,
                     board: self.board,
                     patience: self.patience,
@@ -79,17 +72,6 @@ public struct PushService: Service {
             }
             try await tasks.waitForAll()
         }
-    }
-
-    private static func client(_ trust: TLSConfiguration) -> HTTPClient {
-        var configuration = HTTPClient.Configuration()
-        configuration.tlsConfiguration = trust
-        // A token is for the destination alone.
-        configuration.redirectConfiguration = .disallow
-        // The sender tries again itself, and tells why it has to.
-        configuration.connectionPool.retryConnectionEstablishment = false
-        configuration.timeout = .init(connect: .seconds(10))
-        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
     /// Returns when the task is cancelled.

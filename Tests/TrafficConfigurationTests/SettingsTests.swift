@@ -5,7 +5,6 @@ import TestSupport
 import Testing
 import TrafficCapture
 import TrafficConfiguration
-import TrafficHistory
 import TrafficModel
 
 @Suite("The settings of a configuration file")

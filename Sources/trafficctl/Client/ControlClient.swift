@@ -1,9 +1,8 @@
 import FoundationEssentials
 import Glibc
+import HTTPCalls
 import NIOCore
 import NIOHTTP1
-import NIOPosix
-import NIOSSL
 import TrafficModel
 
 /// Calls the daemon's control API.
@@ -47,16 +46,11 @@ struct ControlClient: Sendable {
     private func withResponse<Result: Sendable>(
         _ path: String,
         _ query: [(String, String?)],
-        _ body: (Body) async throws -> Result
+        _ body: (HTTPBody) async throws -> Result
     ) async throws(Failure) -> Result {
         do {
-            let connection = try await self.connect()
-            return try await connection.executeThenClose { inbound, outbound in
-                // Both at once: after the head alone, the daemon may answer and close before the end is written.
-                try await outbound.write(contentsOf: [.head(self.request(path, query)), .end(nil)])
-                var answer = Body(parts: inbound.makeAsyncIterator())
-                let status = try await answer.status()
-                guard status == .ok else { throw await Self.refusal(Int(status.code), answer) }
+            return try await self.call(path, query).answer { head, answer in
+                guard head.status == .ok else { throw await Self.refusal(Int(head.status.code), answer) }
                 return try await body(answer)
             }
         } catch {
@@ -64,37 +58,7 @@ struct ControlClient: Sendable {
         }
     }
 
-    private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
-
-    private func connect() async throws -> Connection {
-        let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connectTimeout(.seconds(5))
-        let tls = try self.tls()
-        let prepare = { @Sendable (channel: any Channel) in
-            channel.eventLoop.makeCompletedFuture {
-                if let tls { try channel.pipeline.syncOperations.addHandler(tls.handler()) }
-                try channel.pipeline.syncOperations.addHTTPClientHandlers()
-                return try Connection(wrappingChannelSynchronously: channel)
-            }
-        }
-        return switch self.address {
-        case .socket(let path): try await bootstrap.connect(unixDomainSocketPath: path, channelInitializer: prepare)
-        case .network(let url):
-            // A host that is gone says nothing, so the kernel asks for it: it is gone after 15 + 3 * 5 seconds.
-            try await bootstrap.channelOption(.socketOption(.so_keepalive), value: 1)
-                .channelOption(.tcpOption(.init(rawValue: TCP_KEEPIDLE)), value: 15)
-                .channelOption(.tcpOption(.init(rawValue: TCP_KEEPINTVL)), value: 5)
-                .channelOption(.tcpOption(.init(rawValue: TCP_KEEPCNT)), value: 3)
-                .connect(host: url.host, port: url.port, channelInitializer: prepare)
-        }
-    }
-
-    /// - Returns: `nil` without TLS.
-    private func tls() throws -> TLSClient? {
-        guard case .network(let url) = self.address, url.isEncrypted else { return nil }
-        return try TLSClient(host: url.host, authorities: self.credentials.authoritiesFile)
-    }
-
-    private func request(_ path: String, _ query: [(String, String?)]) -> HTTPRequestHead {
+    private func call(_ path: String, _ query: [(String, String?)]) throws -> HTTPCall {
         var (host, target) = ("trafficd", path)
         if case .network(let url) = self.address { (host, target) = (url.authority, url.path + path) }
         for (name, value) in query {
@@ -102,11 +66,17 @@ struct ControlClient: Sendable {
             target += target.contains("?") ? "&" : "?"
             target += name + "=" + Self.percentEncoded(value)
         }
-        var headers: HTTPHeaders = [
-            "host": host, "user-agent": "trafficctl/\(TrafficVersion.current)", "connection": "close",
-        ]
+        var headers: HTTPHeaders = ["host": host, "user-agent": "trafficctl/\(TrafficVersion.current)"]
         if let token = self.credentials.token { headers.add(name: "authorization", value: "Bearer \(token)") }
-        return HTTPRequestHead(version: .http1_1, method: .GET, uri: target, headers: headers)
+        return HTTPCall(.GET, target, at: try self.place(), headers: headers)
+    }
+
+    private func place() throws -> HTTPServerPlace {
+        switch self.address {
+        case .socket(let path): .socket(path: path)
+        case .network(let url):
+            .network(host: url.host, port: url.port, tls: url.isEncrypted ? try self.credentials.trust() : nil)
+        }
     }
 
     /// Encodes everything but the unreserved characters of RFC 3986.
@@ -127,37 +97,26 @@ struct ControlClient: Sendable {
 
     /// Tells apart a missing daemon, a missing permission, and a broken connection.
     private func failure(_ error: any Error) -> Failure {
-        switch error {
-        case let failure as Failure: failure
-        case let error as IOError:
-            switch (error.errnoCode, self.address) {
-            case (EACCES, .socket(let path)), (EPERM, .socket(let path)): .noPermission(socketPath: path)
-            case (ENOENT, _), (ECONNREFUSED, _), (ENOTDIR, _): .notRunning(self.address)
-            case (ECONNRESET, _), (EPIPE, _): .disconnected(reason: "trafficd closed it")
-            default: .disconnected(reason: self.named(unsafe String(cString: strerror(error.errnoCode))))
-            }
-        case let error as NIOConnectionError:
-            // Of several addresses the last: the first is often one of IPv6 without a route.
-            error.connectionErrors.last.map { self.failure($0.error) }
-                ?? .disconnected(reason: "no address is known for \(error.host)")
-        case SocketAddressError.unixDomainSocketPathTooLong:
-            .disconnected(reason: "the path of the socket is too long: \(self.address)")
-        case let error as NIOSSLError: .disconnected(reason: self.named(Self.advice("\(error)")))
-        case let error as NIOSSLExtraError: .disconnected(reason: self.named(Self.advice(error.description)))
-        case HTTPParserError.invalidEOFState: .disconnected(reason: "trafficd closed it")
-        case ChannelError.connectTimeout: .disconnected(reason: self.named("trafficd does not answer"))
-        case is CancellationError: .disconnected(reason: "cancelled")
-        default: .disconnected(reason: "\(error)")
+        guard let error = error as? HTTPCallError else {
+            return error as? Failure ?? .disconnected(reason: "\(error)")
+        }
+        switch (error, self.address) {
+        case (.system(number: EACCES), .socket(let path)), (.system(number: EPERM), .socket(let path)):
+            return .noPermission(socketPath: path)
+        case (.system(number: ENOENT), _), (.system(number: ECONNREFUSED), _), (.system(number: ENOTDIR), _):
+            return .notRunning(self.address)
+        case (.system(number: ECONNRESET), _), (.system(number: EPIPE), _), (.closed, _):
+            return .disconnected(reason: "trafficd closed it")
+        case (.longSocketPath, _): return .disconnected(reason: "\(error): \(self.address)")
+        case (.noConnectionInTime, _): return .disconnected(reason: self.named("trafficd does not answer"))
+        case (.untrusted, _), (.foreignCertificate, _): return .disconnected(reason: self.named(Self.untrusted))
+        case (.system, _), (.tls, _): return .disconnected(reason: self.named("\(error)"))
+        default: return .disconnected(reason: "\(error)")
         }
     }
 
-    /// What a failure of TLS means for the user.
-    private static func advice(_ error: String) -> String {
-        if error.contains("CERTIFICATE_VERIFY_FAILED") || error.contains("failedToValidateHostname") {
-            return "its certificate is not trusted, or is for another name: --api-ca-file FILE names who vouches for it"
-        }
-        return "TLS: \(error)"
-    }
+    private static let untrusted =
+        "its certificate is not trusted, or is for another name: --api-ca-file FILE names who vouches for it"
 
     /// Over TCP with the address, because a forgotten variable may have chosen it.
     private func named(_ reason: String) -> String {
@@ -165,7 +124,7 @@ struct ControlClient: Sendable {
     }
 
     /// The daemon's own words, from `application/problem+json` (RFC 9457).
-    private static func refusal(_ status: Int, _ answer: Body) async -> Failure {
+    private static func refusal(_ status: Int, _ answer: HTTPBody) async -> Failure {
         struct Problem: Decodable {
             var title: String?
             var detail: String?
@@ -176,46 +135,6 @@ struct ControlClient: Sendable {
             return .refused(status: status, detail: "")
         }
         return .refused(status: status, detail: problem.detail ?? problem.title ?? "")
-    }
-}
-
-extension ControlClient {
-    /// The parts of an answer, as they come.
-    private struct Body {
-        var parts: NIOAsyncChannelInboundStream<HTTPClientResponsePart>.AsyncIterator
-
-        /// The answer's head, which comes first.
-        mutating func status() async throws -> HTTPResponseStatus {
-            while let part = try await self.parts.next() {
-                // 1xx answers come before the final answer.
-                if case .head(let head) = part, head.status.code >= 200 { return head.status }
-            }
-            throw try Self.ended()
-        }
-
-        /// The next bytes; `nil` at the answer's end.
-        mutating func next() async throws -> ByteBuffer? {
-            while let part = try await self.parts.next() {
-                switch part {
-                case .head: continue
-                case .body(let bytes): return bytes
-                case .end: return nil
-                }
-            }
-            throw try Self.ended()
-        }
-
-        func whole(atMost limit: Int = .max) async throws -> ByteBuffer {
-            var (rest, whole) = (self, ByteBuffer())
-            while whole.readableBytes < limit, var part = try await rest.next() { whole.writeBuffer(&part) }
-            return whole
-        }
-
-        /// The parts also stop without an end where this task is cancelled.
-        private static func ended() throws -> Failure {
-            try Task.checkCancellation()
-            return .disconnected(reason: "trafficd closed it")
-        }
     }
 }
 

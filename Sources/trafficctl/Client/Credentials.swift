@@ -1,6 +1,5 @@
 import FoundationEssentials
-import NIOCore
-import NIOSSL
+import HTTPCalls
 
 /// What a client shows a daemon over TCP, and what it believes.
 struct Credentials: Sendable {
@@ -24,33 +23,15 @@ struct Credentials: Sendable {
         }
         self.token = String(line)
     }
-}
-
-/// The client's side of TLS, for one connection.
-struct TLSClient: Sendable {
-    private let context: NIOSSLContext
-    private let host: String
 
     /// - Throws: `Failure.badFile` if the authorities can't be read.
-    init(host: String, authorities: String?) throws {
-        self.host = host
-        var configuration = TLSConfiguration.makeClientConfiguration()
-        configuration.minimumTLSVersion = .tlsv12
-        if let authorities {
-            guard (try? NIOSSLCertificate.fromPEMFile(authorities))?.isEmpty == false else {
-                throw Failure.badFile(path: authorities, reason: "has no certificates in PEM that can be read")
-            }
-            configuration.trustRoots = .file(authorities)
+    func trust() throws -> TLSTrust {
+        guard let authoritiesFile else { return try TLSTrust(authorities: nil) }
+        guard let pem = try? Data(contentsOf: URL(filePath: authoritiesFile)),
+            let trust = try? TLSTrust(authorities: Array(pem))
+        else {
+            throw Failure.badFile(path: authoritiesFile, reason: "has no certificates in PEM that can be read")
         }
-        self.context = try NIOSSLContext(configuration: configuration)
-    }
-
-    func handler() throws -> NIOSSLClientHandler {
-        do {
-            return try NIOSSLClientHandler(context: self.context, serverHostname: self.host)
-        } catch let error as NIOSSLExtraError where error == .cannotUseIPAddressInSNI {
-            // Then the certificate must have the address (RFC 6066 section 3).
-            return try NIOSSLClientHandler(context: self.context, serverHostname: nil)
-        }
+        return trust
     }
 }

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TrafficModel
 
 /// Where a daemon listens.
 enum DaemonAddress: Hashable, Sendable {
@@ -40,6 +41,7 @@ struct DaemonURL: Hashable, Sendable {
             let scheme = url.scheme?.lowercased(), let host = url.host(), !host.isEmpty
         else { throw Fault("it must be such as http://127.0.0.1:10419") }
         guard scheme == "http" || scheme == "https" else { throw Fault("it must begin with http:// or https://") }
+        guard scheme == "http" || BuildTraits.hasTLS else { throw Fault(BuildTraits.noTLS) }
         guard url.user() == nil, url.password() == nil else { throw Fault("trafficd knows no users") }
         guard url.query() == nil, url.fragment == nil else {
             throw Fault("it must end before ? and #, and before /v1")

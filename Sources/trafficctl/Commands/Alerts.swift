@@ -114,22 +114,17 @@ struct Alerts: AsyncParsableCommand {
         let token = try (self.tokenFile ?? environment("TRAFFICD_WEBHOOK_TOKEN_FILE")).map(TokenFile.load)
         let file = self.state.map(PositionFile.init)
         let (client, position) = (try self.connection.client, try file?.load())
-        let webhook = Webhook(url, token: token)
+        let webhook = try Webhook(url, token: token)
         let delivery = WebhookDelivery(webhook, file: file)
-        do {
-            try await withThrowingTaskGroup { tasks in
-                tasks.addTask {
-                    var follower = AlertFollower(client: client, position: position)
-                    try await follower.run { notice, _ in delivery.add(notice) }
-                }
-                tasks.addTask { try await delivery.run() }
-                defer { tasks.cancelAll() }
-                // Both go on until one fails.
-                try await tasks.next()
+        try await withThrowingTaskGroup { tasks in
+            tasks.addTask {
+                var follower = AlertFollower(client: client, position: position)
+                try await follower.run { notice, _ in delivery.add(notice) }
             }
-        } catch {
-            await webhook.close()
-            throw error
+            tasks.addTask { try await delivery.run() }
+            defer { tasks.cancelAll() }
+            // Both go on until one fails.
+            try await tasks.next()
         }
     }
 

@@ -1,9 +1,7 @@
-import AsyncHTTPClient
 import FoundationEssentials
 import Glibc
-import NIOCore
+import HTTPCalls
 import NIOHTTP1
-import NIOPosix
 import TrafficExport
 import TrafficModel
 
@@ -19,48 +17,50 @@ struct Webhook: Sendable {
     }
 
     /// For a whole request, from the name of the host to the answer.
-    private static let timeout = TimeAmount.seconds(10)
+    private static let timeout = Duration.seconds(10)
     /// A server can't make us wait longer.
     private static let longestWait = 3_600.0
 
-    private let url: String
+    private let url: WebhookURL
     private let token: String?
-    private let client: HTTPClient
+    private let tls: TLSTrust?
     /// For messages. Paths and queries of such URLs are often secrets.
-    let name: String
+    var name: String { self.url.name }
 
     /// - Parameter token: Of the header `Authorization: Bearer`.
-    init(_ url: WebhookURL, token: String?) {
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        configuration.httpVersion = .http1Only
-        self.client = HTTPClient(
-            eventLoopGroupProvider: .shared(MultiThreadedEventLoopGroup.singleton),
-            configuration: configuration
-        )
-        (self.url, self.name, self.token) = (url.text, url.name, token)
+    /// - Throws: `Failure.badWebhook` if the authorities of this system can't be read.
+    init(_ url: WebhookURL, token: String?) throws(Failure) {
+        (self.url, self.token) = (url, token)
+        do throws(TLSFault) {
+            self.tls = url.target.isEncrypted ? try TLSTrust(authorities: nil) : nil
+        } catch {
+            throw .badWebhook("\(error)")
+        }
     }
 
-    func close() async { try? await self.client.shutdown() }
-
     func post(_ notice: AlertNotice) async -> Verdict {
-        var request = HTTPClientRequest(url: self.url)
-        request.method = .POST
-        request.headers = [
-            "content-type": "application/json", "user-agent": "trafficctl/\(TrafficVersion.current)",
-            "idempotency-key": notice.position.description,
+        let target = self.url.target
+        var headers: HTTPHeaders = [
+            "host": target.authority, "content-type": "application/json",
+            "user-agent": "trafficctl/\(TrafficVersion.current)", "idempotency-key": notice.position.description,
         ]
-        if let token { request.headers.add(name: "authorization", value: "Bearer \(token)") }
-        request.body = .bytes(ByteBuffer(bytes: notice.json()))
-        do {
-            let response = try await self.client.execute(request, timeout: Self.timeout)
-            // The body says nothing to us. Nobody reads it, so the connection ends here.
+        if let token { headers.add(name: "authorization", value: "Bearer \(token)") }
+        let call = HTTPCall(
+            .POST,
+            target.path,
+            at: .network(host: target.host, port: target.port, tls: self.tls),
+            headers: headers,
+            body: notice.json(),
+            connectTimeout: Self.timeout
+        )
+        do throws(HTTPCallError) {
+            // The body says nothing to us.
+            let head = try await call.answer(atMost: 0, within: Self.timeout).head
             return Self.verdict(
-                Int(response.status.code),
-                retryAfter: response.headers.first(name: "retry-after"),
+                Int(head.status.code),
+                retryAfter: head.headers.first(name: "retry-after"),
                 now: Int64(time(nil))
             )
-        } catch let error as HTTPClientError where error == .deadlineExceeded {
-            return .later("no answer within 10 s", afterSeconds: 0)
         } catch {
             return .later("\(error)", afterSeconds: 0)
         }
@@ -109,7 +109,7 @@ struct Webhook: Sendable {
 
 /// The address of a webhook.
 struct WebhookURL {
-    let text: String
+    let target: HTTPTarget
     /// Without path and query.
     let name: String
 
@@ -125,7 +125,9 @@ struct WebhookURL {
             throw .badWebhook("the URL must have no user and password: put a token in a file, for --token-file")
         }
         guard url.fragment == nil else { throw .badWebhook("the URL must have no #fragment") }
-        self.text = text
+        guard let target = HTTPTarget(text) else { throw .badWebhook("the URL has no host") }
+        guard !target.isEncrypted || BuildTraits.hasTLS else { throw .badWebhook(BuildTraits.noTLS) }
+        self.target = target
         self.name = "\(scheme)://\(host)" + (url.port.map { ":\($0)" } ?? "")
     }
 }

@@ -89,7 +89,7 @@ public final class MetricsReceiver: @unchecked Sendable {
             URL(filePath: Self.python),
             [
                 root.appending(path: "Tests/Tools/receiver/receiver.py").path,
-                root.appending(path: "Sources/OTLPMessages/Protos").path,
+                root.appending(path: "Tests/Tools/receiver/Protos").path,
             ] + options
         )
         let line = try await self.program.line()

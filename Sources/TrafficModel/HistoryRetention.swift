@@ -1,5 +1,3 @@
-public import TrafficModel
-
 /// For how long history keeps its sums.
 public struct HistoryRetention: Sendable, Hashable {
     /// Seconds; `nil` for ever.
@@ -19,7 +17,7 @@ public struct HistoryRetention: Sendable, Hashable {
     public mutating func keep(_ level: HistoryLevel, for seconds: Int64?) { self.seconds[level] = .some(seconds) }
 
     /// - Returns: Older sums are removed; `nil` if none are.
-    func limit(of level: HistoryLevel, at now: Int64) -> Int64? {
+    package func limit(of level: HistoryLevel, at now: Int64) -> Int64? {
         guard let kept = self.seconds[level] ?? nil else { return nil }
         return now - kept
     }

@@ -7,7 +7,7 @@ public struct PushDestination: Sendable, Hashable {
         /// A JSON object in each line, one for each point.
         case ndjson
 
-        var mediaType: String {
+        package var mediaType: String {
             switch self {
             case .otlp: "application/x-protobuf"
             case .ndjson: "application/x-ndjson"
@@ -20,12 +20,16 @@ public struct PushDestination: Sendable, Hashable {
     }
 
     /// How a body is written. Destinations with the same form get the same bodies.
-    struct Form: Hashable {
-        var format: Format
-        var compression: Compression
+    package struct Form: Hashable {
+        package var format: Format
+        package var compression: Compression
+
+        package init(format: Format, compression: Compression) {
+            (self.format, self.compression) = (format, compression)
+        }
 
         /// For the spool.
-        var name: String { "\(self.format.rawValue)+\(self.compression.rawValue)" }
+        package var name: String { "\(self.format.rawValue)+\(self.compression.rawValue)" }
     }
 
     /// `http` or `https`, with the whole path: `http://localhost:4318/v1/metrics`.
@@ -39,7 +43,7 @@ public struct PushDestination: Sendable, Hashable {
 
     public init(url: String) { self.url = url }
 
-    var form: Form { Form(format: self.format, compression: self.compression) }
+    package var form: Form { Form(format: self.format, compression: self.compression) }
 
     /// For logs and metrics: the URL without what may be secret, which is the user, the path and the query.
     public var name: String {
