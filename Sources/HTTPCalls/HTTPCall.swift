@@ -37,8 +37,9 @@ package struct HTTPCall: Sendable {
         var thrown: (any Error)?
         do {
             return try await connection.executeThenClose { inbound, outbound in
-                // All at once: after the head alone, a server may answer and close before the rest is written.
-                try await outbound.write(contentsOf: self.parts())
+                // All at once: after the head alone, a server may answer and close before the rest is written. Where it
+                // can't be written, the answer says why: it is there already, or it has the error of the connection.
+                try? await outbound.write(contentsOf: self.parts())
                 var body = HTTPBody(parts: inbound.makeAsyncIterator())
                 let head = try await body.head()
                 do { return try await read(head, body) } catch {
