@@ -98,10 +98,56 @@ build() {
     swift build --package-path "$root" --scratch-path "$build_folder" "$@" >&2
 }
 
+# build_shown WHAT ARGUMENT...: the same, with one line that says how far it is: rewritten on a terminal, otherwise at each
+# tenth. What swift build prints comes only if it fails.
+build_shown() {
+    local what=$1 log result=0
+    shift
+    need_swift
+    need_packages "${build_packages[@]}"
+    log=$(mktemp)
+    swift build --package-path "$root" --scratch-path "$build_folder" "$@" 2>&1 | show_progress "$what" "$log" || result=$?
+    ((result == 0)) || grep -v '^\[[0-9]*/[0-9]*\]' "$log" | tail -n 100 >&2
+    rm -f "$log"
+    return "$result"
+}
+
+# show_progress WHAT LOG: reads what swift build prints, keeps it in the file LOG, and says how far the build is.
+show_progress() {
+    local what=$1 log=$2 line percent=0 now begin=$SECONDS said=-10 step='reading packages'
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$log"
+        if [[ $line =~ ^\[([0-9]+)/([0-9]+)\]\ (.*) ]]; then
+            # Plugins come first, with few steps of their own. Later more steps turn up: what was reached stays.
+            now=$((BASH_REMATCH[2] < 50 ? 0 : 100 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+            ((now <= percent)) || percent=$now
+            step=${BASH_REMATCH[3],}
+        elif [[ $line =~ ^(Fetching|Fetched|Creating|Computing|Updating) ]]; then
+            step=${line,}
+        else
+            continue
+        fi
+        if [[ -t 2 ]]; then
+            line="${0##*/}: $what: $percent %, $((SECONDS - begin)) s: $step"
+            printf '\r\e[K%s' "${line:0:${COLUMNS:-80}-1}" >&2
+        elif ((percent >= said + 10)); then
+            said=$((percent / 10 * 10))
+            say "$what: $percent %, $((SECONDS - begin)) s"
+        fi
+    done
+    if [[ -t 2 ]]; then printf '\r\e[K' >&2; fi
+    say "$what: $((SECONDS - begin)) s"
+}
+
 # Options for programs that are installed or measured: optimised, with Swift's libraries inside. Such programs run where
 # there is no toolchain, and keep resident only what they use of those libraries.
 # shellcheck disable=SC2034 # for the scripts that source this file
 release=(-c release --static-swift-stdlib)
+
+# Options for programs that are only tried: no trait, no debug information, no index, and each module in one piece, which
+# spares the compiler from reading its files again and again. One fifth of the work of `swift build` with its own options.
+# shellcheck disable=SC2034 # for the scripts that source this file
+quick=(--disable-default-traits --disable-index-store -debug-info-format none -Xswiftc -wmo -Xswiftc -num-threads -Xswiftc 1)
 
 # Prints where a build with these arguments leaves its programs.
 # shellcheck disable=SC2120
