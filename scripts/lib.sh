@@ -140,9 +140,9 @@ show_progress() {
 }
 
 # Options for programs that are installed or measured: optimised, with Swift's libraries inside. Such programs run where
-# there is no toolchain, and keep resident only what they use of those libraries.
+# there is no toolchain, and keep resident only what they use of those libraries. Their debug information would be stripped.
 # shellcheck disable=SC2034 # for the scripts that source this file
-release=(-c release --static-swift-stdlib)
+release=(-c release --static-swift-stdlib -debug-info-format none)
 
 # Options for programs that are only tried: no trait, no debug information, no index, and each module in one piece, which
 # spares the compiler from reading its files again and again. One fifth of the work of `swift build` with its own options.
