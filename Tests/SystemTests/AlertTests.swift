@@ -15,7 +15,7 @@ extension SystemTests {
             arguments: [String] = [],
             _ body: (Daemon, String) async throws -> Void
         ) async throws {
-            let file = "/tmp/ta-\(UUID().uuidString.prefix(8)).yaml"
+            let file = temporaryPath("ta", ".yaml")
             defer { unlink(file) }
             try Self.write(rules, to: file)
             let daemon = try await Daemon(Machine.programs, configuration: file, arguments: arguments)
@@ -204,7 +204,7 @@ extension SystemTests {
                 }
             }
             // Without history, there is nothing to judge.
-            let file = "/tmp/ta-\(UUID().uuidString.prefix(8)).yaml"
+            let file = temporaryPath("ta", ".yaml")
             defer { unlink(file) }
             try Self.write(rules, to: file)
             let run = try await Program.run(Machine.programs.daemon, ["run", "--config", file] + directories.arguments)

@@ -11,7 +11,7 @@ extension SystemTests {
     struct ConfigurationTests {
         /// A file that is removed with this object.
         private final class File: Sendable {
-            let path = "/tmp/tc-\(UUID().uuidString.prefix(8)).yaml"
+            let path = temporaryPath("tc", ".yaml")
 
             init(_ text: String) throws { try self.write(text) }
 
@@ -115,7 +115,7 @@ extension SystemTests {
             let run = try await Program.run(Machine.programs.daemon, ["run", "--config", file.path])
             #expect(run.code == 78 && run.error == wanted, "\(run.error)")
             // As nobody, who may not enter the directory of the build.
-            let copy = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+            let copy = temporaryPath("trafficd")
             try FileManager.default.copyItem(atPath: Machine.programs.daemon.path, toPath: copy)
             defer { unlink(copy) }
             let unprivileged = ["--reuid=65534", "--clear-groups", "--no-new-privs", copy, "check-config", file.path]

@@ -123,7 +123,7 @@ struct DocumentTests {
     @Test("every configuration file in the documents is right, and each error that they show is the program's")
     func configurations() async throws {
         let text = try #require(Documents.all["docs/configuration.md"])
-        let file = "/tmp/td-\(UUID().uuidString.prefix(8)).yaml"
+        let file = temporaryPath("td", ".yaml")
         defer { unlink(file) }
         func check(_ text: String) async throws -> String {
             try text.write(toFile: file, atomically: true, encoding: .utf8)
@@ -243,7 +243,7 @@ extension SystemTests {
             guard !FileManager.default.fileExists(atPath: Self.directory + "/control.sock") else {
                 try Test.cancel("another trafficd has \(Self.directory)")
             }
-            let work = URL(filePath: "/tmp/td-\(UUID().uuidString.prefix(8))")
+            let work = URL(filePath: temporaryPath("td"))
             try FileManager.default.createDirectory(at: work, withIntermediateDirectories: true)
             defer { try? FileManager.default.removeItem(at: work) }
             // What a reader of the documents has.

@@ -5,7 +5,7 @@ import Testing
 
 /// A network namespace for one test, with a loopback interface. The namespace goes away with the test.
 struct NetworkNamespace {
-    let name = "trafficd-test-\(UUID().uuidString.prefix(8))"
+    let name = "trafficd-test-\(NetworkLab.maker)-\(UUID().uuidString.prefix(8))"
 
     static func with(_ body: (NetworkNamespace) async throws -> Void) async throws {
         let namespace = NetworkNamespace()

@@ -174,7 +174,7 @@ extension SystemTests {
 
         /// systemd's end of notifications (sd_notify(3)).
         private final class Listener {
-            private let path = "/tmp/tn-\(UUID().uuidString.prefix(8))"
+            private let path = temporaryPath("tn")
             private let socket = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
             /// All that came.
             private(set) var heard: [String] = []

@@ -148,7 +148,7 @@ enum Lab {
 
     static func withDirectory<Result>(_ body: (String) async throws -> Result) async throws -> Result {
         // The name is short, because a socket's path has at most 107 bytes.
-        let path = "/tmp/tt-\(UUID().uuidString.prefix(8))"
+        let path = temporaryPath("tt")
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: path) }
         return try await body(path)

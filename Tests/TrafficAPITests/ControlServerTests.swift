@@ -166,7 +166,7 @@ struct ControlServerTests {
 
     @Test("A socket that can't be put in its place ends the server with the reason")
     func blocked() async throws {
-        let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+        let path = temporaryPath("trafficd")
         defer { try? FileManager.default.removeItem(atPath: path) }
         let directory = try RuntimeDirectory(taking: path)
         try FileManager.default.createDirectory(

@@ -1,12 +1,13 @@
 import CUnixSocket
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 import TrafficAPI
 
 @Suite("The runtime directory")
 struct RuntimeDirectoryTests {
-    let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+    let path = temporaryPath("trafficd")
 
     func listen(at path: String) throws -> CInt {
         let server = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)

@@ -23,7 +23,7 @@ struct TestServer: Sendable {
         files: NetworkListener.Files = .init(),
         group: String = "trafficd",
         limits: ControlServer.Limits = ControlServer.Limits(),
-        path: String = "/tmp/trafficd-\(UUID().uuidString.prefix(8))",
+        path: String = temporaryPath("trafficd"),
         origin: UInt64 = 0xc0ffee,
         _ body: @Sendable @escaping (TestServer) async throws -> Value
     ) async throws -> Value {

@@ -223,7 +223,7 @@ struct WebhookTests {
 
     @Test("the daemon is started anew: its changes are posted from the first one on, and none twice")
     func restart() async throws {
-        let path = "/tmp/trafficd-\(UUID().uuidString.prefix(8))"
+        let path = temporaryPath("trafficd")
         let receiver = try await Receiver()
         let program = try await TestServer.with(path: path) { server in
             let program = try Self.follow(server, "--webhook", receiver.url)

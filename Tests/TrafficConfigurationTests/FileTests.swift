@@ -87,7 +87,7 @@ struct FileTests {
         #expect(lines("/nosuchfile") == ["/nosuchfile: error: can't read it: No such file or directory"])
         #expect(lines("/tmp") == ["/tmp: error: not a regular file"])
         #expect(lines("/dev/zero") == ["/dev/zero: error: not a regular file"])
-        let pipe = "/tmp/tp-\(UUID().uuidString)"
+        let pipe = temporaryPath("tp")
         try #require(mkfifo(pipe, 0o600) == 0)
         defer { unlink(pipe) }
         #expect(lines(pipe) == ["\(pipe): error: not a regular file"])

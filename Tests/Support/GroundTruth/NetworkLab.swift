@@ -34,8 +34,7 @@ public final class NetworkLab: Sendable {
     /// - Throws: ``Unavailable``
     public init(offloads: Bool = false) async throws {
         NetworkLab.removeLeftovers()
-        let base =
-            "\(Self.prefix)-\(getpid())-\(Self.startTicks(of: getpid()) ?? 0)-\(UInt16.random(in: .min ... .max))"
+        let base = "\(Self.prefix)-\(Self.maker)-\(UInt16.random(in: .min ... .max))"
         do {
             self.near = try await LabNamespace(name: "\(base)-near")
             self.peer = try await LabNamespace(name: "\(base)-peer")
@@ -132,6 +131,10 @@ public final class NetworkLab: Sendable {
     }
 
     // MARK: Taking it away
+
+    /// The pid and the start time of this process, for names of namespaces. With them, scripts/test deletes what a
+    /// killed process has left.
+    public static var maker: String { "\(getpid())-\(self.startTicks(of: getpid()) ?? 0)" }
 
     /// Removes what labs of dead processes have left.
     public static func removeLeftovers() {
