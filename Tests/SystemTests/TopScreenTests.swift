@@ -202,7 +202,7 @@ struct TopScreenTests {
 
     @Test("waits for a daemon that is not there or went away, and goes on when the daemon comes back")
     func lostDaemon() async throws {
-        try await self.withTop { terminal, daemon, directory in
+        try await self.withTop(width: 120) { terminal, daemon, directory in
             try await terminal.wait(for: "nginx")
             daemon.stop()
             let screen = try await terminal.wait(for: "waiting for trafficd at \(directory)/control.sock")
@@ -221,7 +221,7 @@ struct TopScreenTests {
     func noDaemon() async throws {
         try await Lab.withDirectory { directory in
             let terminal = try Terminal(
-                width: 80,
+                width: 120,
                 height: 24,
                 directory: directory,
                 command: "'\(Lab.binary("trafficctl"))' top --runtime-directory '\(directory)'"
