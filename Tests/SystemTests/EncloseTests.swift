@@ -10,7 +10,7 @@ struct EncloseTests {
         try Program(Documents.root.appending(path: "Tests/Tools/enclose/enclose.py"), ["sh", "-c", script])
     }
 
-    @Test("no process and no file, whatever ends it", arguments: [SIGTERM, SIGINT, SIGHUP, nil])
+    @Test("no process and no file, whatever ends it", arguments: [SIGTERM, SIGINT, nil])
     func processes(number: Int32?) async throws {
         // The second one has another parent, session and environment than the script.
         let program = try await Self.run(

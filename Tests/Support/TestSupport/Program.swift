@@ -1,4 +1,5 @@
 public import Foundation
+import Glibc
 
 /// A program as a child process, whose output is read line by line.
 ///
@@ -34,6 +35,7 @@ public final class Program {
         self.process.standardInput = self.input
         self.process.standardOutput = self.output
         self.process.standardError = self.errors
+        _ = Self.signalsOfAShell
         try Self.withoutBlockedSignals { try self.process.run() }
         let descriptor = self.output.fileHandleForReading.fileDescriptor
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
@@ -52,6 +54,13 @@ public final class Program {
         }
         try? FileManager.default.removeItem(at: self.errorFile)
     }
+
+    /// A shell starts its jobs in the background, and thereby `swift test &`, with these signals ignored. A child would
+    /// inherit that, and would go on when a test interrupts it.
+    static let signalsOfAShell: Void = {
+        Glibc.signal(SIGINT, SIG_DFL)
+        Glibc.signal(SIGQUIT, SIG_DFL)
+    }()
 
     /// Dispatch's threads block most signals, and a child inherits that. A shell would then wait for its SIGCHLD for
     /// ever.
