@@ -11,12 +11,19 @@ extension SystemTests {
             #expect(Machine.scenarios.count > 70)
         }
 
-        @Test("every byte of every process and socket is counted, once", arguments: Machine.scenarios)
-        func scenario(_ name: String) async throws {
-            let check = try await withDaemon { daemon in
-                try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
+        /// One daemon for all scenarios, as in scripts/accuracy.
+        @Suite(.sharesDaemon)
+        struct ScenarioTests {
+            @Test("every byte of every process and socket is counted, once", arguments: Machine.scenarios)
+            func scenario(_ name: String) async throws {
+                let shared = try #require(SharedDaemon.ofSuite)
+                let check = try await AccuracyCheck.run(name, daemon: shared.daemon(), programs: Machine.programs)
+                // What it lost must not count against the next scenario.
+                if case .compared(_, _, let differences, _) = check.outcome, !differences.isEmpty {
+                    try await shared.end()
+                }
+                try expectExact(check)
             }
-            try expectExact(check)
         }
 
         @Test("a daemon that starts during a transfer has exactly what came later", arguments: ["tcp", "tcp-unread"])

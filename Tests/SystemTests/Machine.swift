@@ -50,6 +50,11 @@ extension Trait where Self == ConditionTrait {
     }
 }
 
+extension Trait where Self == SharedDaemonTrait {
+    /// The tests of the suite have one daemon, ``SharedDaemon/ofSuite``.
+    static var sharesDaemon: Self { SharedDaemonTrait() }
+}
+
 extension Tag {
     /// Starts a daemon on the real kernel.
     @Tag static var kernel: Self
