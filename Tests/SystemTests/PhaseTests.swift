@@ -244,7 +244,8 @@ extension SystemTests {
                 let session = TrafficSession(configuration: .ephemeral, monitor: monitor)
                 for _ in 0..<2 {
                     let url = try #require(URL(string: "http://127.0.0.1:\(port)/crowded"))
-                    _ = try await session.data(for: URLRequest(url: url))
+                    let patience = Program.patience / .seconds(1)
+                    _ = try await session.data(for: URLRequest(url: url, timeoutInterval: patience))
                 }
                 let exchanges = try await self.ended(daemon, 2)
                 session.finishTasksAndInvalidate()
@@ -363,7 +364,7 @@ extension SystemTests {
             do {
                 for _ in 0..<2 {
                     let request = HTTPClientRequest(url: "https://localhost:\(port)/slow")
-                    let response = try await client.execute(request, timeout: .seconds(60))
+                    let response = try await client.execute(request, timeout: .minutes(10))
                     #expect(try await response.body.collect(upTo: 100).readableBytes == 5)
                 }
             } catch {

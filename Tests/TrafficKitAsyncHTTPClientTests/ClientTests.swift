@@ -105,7 +105,7 @@ struct ClientTests {
             for index in 0..<100 {
                 var request = HTTPClientRequest(url: "\(url)/\(index % 3 == 0 ? "none" : "text")?n=\(index)")
                 if index % 3 == 1 { request.headers.add(name: "Cookie", value: "a=\(index)") }
-                let response = try await client.execute(request, timeout: .seconds(60))
+                let response = try await client.execute(request, timeout: .minutes(10))
                 let body = try await response.body.collect(upTo: 1_000_000)
                 #expect(response.status == (index % 3 == 0 ? .notFound : .ok))
                 if response.status == .ok { #expect(body.readableBytes == Nginx.text.utf8.count) }
@@ -133,13 +133,13 @@ struct ClientTests {
             request.method = .PUT
             let piece = ByteBuffer(repeating: 7, count: 40_000)
             request.body = .bytes(ByteBuffer(repeating: 7, count: 1_000_003))
-            #expect(try await client.execute(request, timeout: .seconds(60)).status == .created)
+            #expect(try await client.execute(request, timeout: .minutes(10)).status == .created)
             request = HTTPClientRequest(url: url + "/put/b")
             request.method = .PUT
             request.headers.add(name: "Content-Type", value: "application/json")
             request.body = .stream([piece, piece, piece].async, length: .unknown)
-            #expect(try await client.execute(request, timeout: .seconds(60)).status == .created)
-            let response = try await client.execute(HTTPClientRequest(url: url + "/to/1"), timeout: .seconds(60))
+            #expect(try await client.execute(request, timeout: .minutes(10)).status == .created)
+            let response = try await client.execute(HTTPClientRequest(url: url + "/to/1"), timeout: .minutes(10))
             #expect(try await response.body.collect(upTo: 1_000_000).readableBytes == 300_000)
         }
         self.expectEveryByte(run, security)
@@ -155,7 +155,7 @@ struct ClientTests {
     func cut(security: Security) async throws {
         let run = try await self.run(security, cutAfter: 100_000) { client, url in
             await #expect(throws: (any Error).self) {
-                let response = try await client.execute(HTTPClientRequest(url: url + "/file"), timeout: .seconds(60))
+                let response = try await client.execute(HTTPClientRequest(url: url + "/file"), timeout: .minutes(10))
                 _ = try await response.body.collect(upTo: 1_000_000)
             }
         }
@@ -169,7 +169,7 @@ struct ClientTests {
     func reset(security: Security) async throws {
         let run = try await self.run(security, cutAfter: 150_000, byReset: true) { client, url in
             await #expect(throws: (any Error).self) {
-                let response = try await client.execute(HTTPClientRequest(url: url + "/file"), timeout: .seconds(60))
+                let response = try await client.execute(HTTPClientRequest(url: url + "/file"), timeout: .minutes(10))
                 _ = try await response.body.collect(upTo: 1_000_000)
             }
         }
@@ -191,9 +191,9 @@ struct ClientTests {
                 request.method = .PUT
                 request.headers.add(name: "Content-Encoding", value: name)
                 request.body = .bytes(ByteBuffer(bytes: body))
-                #expect(try await client.execute(request, timeout: .seconds(60)).status == .created)
+                #expect(try await client.execute(request, timeout: .minutes(10)).status == .created)
                 request = HTTPClientRequest(url: "\(url)/\(name)/\(name)")
-                let response = try await client.execute(request, timeout: .seconds(60))
+                let response = try await client.execute(request, timeout: .minutes(10))
                 #expect(response.headers["Content-Encoding"] == [name])
                 let collected = try await response.body.collect(upTo: 1_000_000)
                 // The client decodes deflate, after our handlers, and leaves brotli as it is.

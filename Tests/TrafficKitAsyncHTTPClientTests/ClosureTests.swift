@@ -46,7 +46,7 @@ struct ClosureTests {
         let (monitor, records) = (TrafficMonitor(), Records())
         try monitor.start(.init(socketPath: "/nowhere/report.sock", observers: [records]))
         let client = HTTPClient(configuration: try await ClientTests.configuration(.tls13, monitor))
-        let response = try? await client.execute(HTTPClientRequest(url: url), timeout: .seconds(30))
+        let response = try? await client.execute(HTTPClientRequest(url: url), timeout: .minutes(10))
         _ = try? await response?.body.collect(upTo: 1_000)
         try await client.shutdown()
         try await server.close()

@@ -18,7 +18,7 @@ struct FailureTests {
         configure(&configuration)
         let client = HTTPClient(configuration: configuration)
         await #expect(throws: (any Error).self) {
-            try await client.execute(HTTPClientRequest(url: url), timeout: .seconds(60), reportingTo: monitor)
+            try await client.execute(HTTPClientRequest(url: url), timeout: .minutes(10), reportingTo: monitor)
         }
         try await client.shutdown()
         return records

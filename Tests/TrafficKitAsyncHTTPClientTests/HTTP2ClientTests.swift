@@ -24,7 +24,7 @@ struct HTTP2ClientTests {
         let url = "https://localhost:\(proxy.port)"
         do {
             // Make the connection first. Otherwise each request would make its own connection.
-            _ = try await client.execute(HTTPClientRequest(url: url + "/small"), timeout: .seconds(60)).body.collect(
+            _ = try await client.execute(HTTPClientRequest(url: url + "/small"), timeout: .minutes(10)).body.collect(
                 upTo: 10
             )
             try await withThrowingTaskGroup(of: Int.self) { group in
@@ -38,7 +38,7 @@ struct HTTP2ClientTests {
                             request.method = .POST
                             request.body = .bytes(ByteBuffer(repeating: 7, count: 50_000 + index))
                         }
-                        let response = try await client.execute(request, timeout: .seconds(60))
+                        let response = try await client.execute(request, timeout: .minutes(10))
                         return try await response.body.collect(upTo: 1_000_000).readableBytes
                     }
                 }

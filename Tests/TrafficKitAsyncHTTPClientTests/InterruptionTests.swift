@@ -97,7 +97,7 @@ struct InterruptionTests {
         let run = try await self.run(answer: answer) { client, url in
             let (halves, half) = AsyncStream<Void>.makeStream()
             let task = Task {
-                let response = try await client.execute(HTTPClientRequest(url: url), timeout: .seconds(60))
+                let response = try await client.execute(HTTPClientRequest(url: url), timeout: .minutes(10))
                 var count = 0
                 for try await piece in response.body {
                     count += piece.readableBytes

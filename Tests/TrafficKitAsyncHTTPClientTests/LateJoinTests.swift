@@ -32,7 +32,7 @@ struct LateJoinTests {
             var request = HTTPClientRequest(url: url + path)
             request.method = body == 0 ? .GET : .POST
             if body > 0 { request.body = .bytes(ByteBuffer(repeating: 7, count: body)) }
-            let response = try await client.execute(request, timeout: .seconds(60))
+            let response = try await client.execute(request, timeout: .minutes(10))
             _ = try await response.body.collect(upTo: 1 << 20)
         }
         try await ask("/length/1", 0)

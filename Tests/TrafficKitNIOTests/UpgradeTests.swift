@@ -27,14 +27,17 @@ struct UpgradeTests {
     @Test("after 101 all is opaque on both sides, and every byte is explained", arguments: [false, true])
     func websocket(isEncrypted: Bool) async throws {
         let certificates = try await Certificates.local
-        let serverTLS = try NIOSSLContext(
-            configuration: .makeServerConfiguration(
-                certificateChain: try NIOSSLCertificate.fromPEMFile(certificates.certificate).map { .certificate($0) },
-                privateKey: .privateKey(try NIOSSLPrivateKey(file: certificates.key, format: .pem))
-            )
+        var serverConfiguration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: try NIOSSLCertificate.fromPEMFile(certificates.certificate).map { .certificate($0) },
+            privateKey: .privateKey(try NIOSSLPrivateKey(file: certificates.key, format: .pem))
         )
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.trustRoots = .file(certificates.authority)
+        // Where the other side's closure alert takes longer than this, a side closes without reading it, but the proxy has
+        // counted it. The usual 5 seconds may pass on a busy machine.
+        serverConfiguration.shutdownTimeout = .minutes(10)
+        configuration.shutdownTimeout = .minutes(10)
+        let serverTLS = try NIOSSLContext(configuration: serverConfiguration)
         let clientTLS = try NIOSSLContext(configuration: configuration)
         let (here, there) = (Records(), Records())
         let (hereMonitor, thereMonitor) = (try Self.monitor(here), try Self.monitor(there))

@@ -1,5 +1,6 @@
 import Foundation
 import FoundationNetworking
+import TestSupport
 import Testing
 import TrafficKit
 import TrafficKitTestSupport
@@ -61,6 +62,8 @@ struct SerialTests {
         var request = URLRequest(url: try #require(URL(string: url)))
         request.httpMethod = method
         request.httpBody = body
+        // After its usual minute, an exchange that a busy machine keeps waiting would have ended otherwise.
+        request.timeoutInterval = Program.patience / .seconds(1)
         return request
     }
 

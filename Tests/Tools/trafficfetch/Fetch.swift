@@ -58,6 +58,7 @@ enum Fetch {
         guard words.count == 3, let url = URL(string: words[1]), let count = Int(words[2]) else { throw Usage() }
         var request = URLRequest(url: url)
         request.httpMethod = words[0]
+        request.timeoutInterval = 600  // on a busy machine, its usual minute may pass
         if count > 0 {
             request.httpBody = Data(repeating: 7, count: count)
             request.setValue("application/json", forHTTPHeaderField: "Content-Type")
