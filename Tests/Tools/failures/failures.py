@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Prints the failures of a run of `swift test`: what was expected, what came, and how to run that test again.
 
-usage: failures.py EVENTS
+usage: failures.py EVENTS...
 
-EVENTS is the file that `swift test --event-stream-output-path` wrote.
+EVENTS are files that `swift test --event-stream-output-path` wrote.
 """
 
 import json
@@ -74,11 +74,8 @@ def again(tests, test):
     return f"  again: scripts/test --filter '{re.sub('/[^/]*:[0-9]+:[0-9]+$', '', test)}'"
 
 
-def main():
-    if len(sys.argv) != 2 or sys.argv[1] in ("--help", "-h"):
-        print(__doc__)
-        return 64
-    tests, issues, running, is_over = read(sys.argv[1])
+def show(path):
+    tests, issues, running, is_over = read(path)
     for test, found in issues.items():
         print(f"✘ {title(tests, test) if test else 'no test'}")
         for issue in found[:MOST_ISSUES]:
@@ -96,6 +93,14 @@ def main():
         print("✘ The test process ended before the tests did. These had begun:")
         for test in (one for one in running if tests.get(one, {}).get("kind") == "function"):
             print(f"  {title(tests, test)}\n{again(tests, test)}")
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1] in ("--help", "-h"):
+        print(__doc__)
+        return 64
+    for path in filter(os.path.exists, sys.argv[1:]):
+        show(path)
     return 0
 
 
