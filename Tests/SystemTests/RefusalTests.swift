@@ -65,6 +65,36 @@ extension SystemTests {
             #expect(text.contains("tracepoint: refused: sweep_sockets: Operation not permitted"))
         }
 
+        @Test(
+            "who keeps the lock of a socket keeps no daemon from starting, counting and ending, and doctor says so",
+            .needs("python3")
+        )
+        func keptLock() async throws {
+            let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .appending(path: "Tools/lockholder/lockholder.py")
+            let holder = try Program(URL(filePath: "/usr/bin/python3"), [script.path])
+            defer { holder.closeInput() }
+            let word = try await holder.line()
+            guard word == Data("holds".utf8) else { try Test.cancel("\(holder.errorText)") }
+            let launcher = try RefusingKernel.launcher(RefusingKernel.withoutWalksOverMaps)
+            let daemon = try await Daemon(Machine.programs, method: Machine.method, launcher: launcher)
+            let spots = try await look(until: { $0.contains { $0.contains("the walk waits for it") } }) {
+                try await daemon.latestSnapshot().capture.blindSpots
+            }
+            #expect(spots.contains { $0.contains("the walk waits for it") }, "\(spots)")
+            // Of the start: the lists of TCP sockets that are older than the capture.
+            #expect(spots.contains { $0.contains("adopt_tcp_sockets: a program keeps the lock of a socket") }, "\(spots)")
+            try expectExact(try await AccuracyCheck.run("tcp", daemon: daemon, programs: Machine.programs))
+            let held = BPFObjects.held(by: daemon.program.pid)
+            let code = try await daemon.stop()
+            #expect(code == 0, "\(daemon.program.errorText)")
+            holder.closeInput()
+            _ = try await holder.exit()
+            // The processes that waited for the lock end now, and nothing of the capture stays.
+            let left = try await held.stillThere()
+            #expect(left.isEmpty, "left in the kernel: \(left)")
+        }
+
         @Test("check says what trafficd run would use, and leaves nothing in the kernel")
         func check() async throws {
             let check = try await Program.run(Machine.programs.daemon, ["check"])

@@ -138,9 +138,8 @@ extension KernelSide {
             let findings = try walk.wait()
             guard findings?.failures.isEmpty != true, case .substitute(_, let spot?) = BPFPrograms.adoption.without
             else { continue }
-            blindSpots.append(
-                "\(spot) (\(findings == nil ? "a program keeps the lock of a socket" : "not every namespace could be read"))"
-            )
+            let cause = findings == nil ? "a program keeps the lock of a socket" : "not every namespace could be read"
+            blindSpots.append("\(spot) (\(iterator.program.name): \(cause))")
         }
         // Only the start runs this one.
         iterators.removeAll { $0.program.name == BPFPrograms.adoptionOfTCPSockets }

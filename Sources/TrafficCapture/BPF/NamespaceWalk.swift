@@ -33,8 +33,9 @@ final class NamespaceWalk {
     /// After a walk the process rests this many times as long as the walk took of a processor, so that a user with many
     /// namespaces can't keep the machine busy. A walk at home rests for its own time alone.
     private static let restFactor: UInt64 = 19
-    /// A walk that says nothing for so long hangs, in nanoseconds: somebody keeps the lock of a socket.
-    private static let patience: UInt64 = 30_000_000_000
+    /// A walk that says nothing for so long hangs, in nanoseconds: somebody keeps the lock of a socket. At the start the
+    /// daemon waits as long.
+    private static let patience: UInt64 = 10_000_000_000
 
     let process: pid_t
     private let programs: [String]
