@@ -242,6 +242,7 @@ public final class BPFCapture: CaptureSource {
         else { return }
         let begin = MonotonicClock.threadNanoseconds()
         let isDone = self.reads.attempt(BPFPrograms.adoptionOfHeldSockets) { () throws(CaptureError) in
+            // A kernel may refuse it: a blind spot says so.
             try self.kernel.iterators[BPFPrograms.adoptionOfHeldSockets]?.run()
         }
         let cost = MonotonicClock.threadNanoseconds() - begin
@@ -301,7 +302,7 @@ public final class BPFCapture: CaptureSource {
         let sweep = Result { () throws(CaptureError) in
             for _ in 1...Self.mostWalks {
                 let ended = try self.losses.endedSockets()
-                let bytes = try self.walkSockets { event in
+                let bytes = try self.runSweep { event in
                     if case .socket(let socket) = event {
                         if isCensus { census.serials.insert(socket.serial) }
                         if self.watchesFrameSockets { self.frameSockets.sweep(socket) }
@@ -336,10 +337,10 @@ public final class BPFCapture: CaptureSource {
     private static let wholeWalk = 16 << 10
 
     /// - Returns: Bytes of output.
-    private func walkSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
+    private func runSweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
         var bytes = 0
         var records = RecordSplitter()
-        try self.kernel.iterators[self.sweepName]?.run { piece throws(CaptureError) in
+        try self.kernel.iterator(self.sweepName).run { piece throws(CaptureError) in
             bytes += piece.byteCount
             records.split(piece) { record in self.decode(record, emit) }
         }

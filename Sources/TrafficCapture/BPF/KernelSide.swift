@@ -81,6 +81,11 @@ final class KernelSide {
         method.object.elf().reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     }
 
+    func iterator(_ program: String) throws(CaptureError) -> BPFIterator {
+        guard let iterator = self.iterators[program] else { throw .malformed("no BPF iterator named \(program)") }
+        return iterator
+    }
+
     func map(_ name: String) throws(CaptureError) -> BPFMap {
         guard let map = self.maps[name] else { throw .malformed("no BPF map named \(name)") }
         return map
