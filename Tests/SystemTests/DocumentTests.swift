@@ -222,7 +222,10 @@ struct DocumentTests {
             {
                 let field = String(match.1)
                 named += 1
-                #expect(schemas.contains("\"\(field)\"") || sources.contains(field), "\(name): \(field)")
+                // Macros of bpf/kprobe.bpf.h make two programs of each function.
+                let function = field.replacing(/_(called|returned)$/, with: "")
+                let isMade = ["COUNT_SENDS", "COUNT_RECEIVES"].contains { sources.contains("\($0)(\(function))") }
+                #expect(schemas.contains("\"\(field)\"") || sources.contains(field) || isMade, "\(name): \(field)")
             }
         }
         #expect(named > 30)
