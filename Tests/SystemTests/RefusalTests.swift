@@ -83,7 +83,10 @@ extension SystemTests {
             }
             #expect(spots.contains { $0.contains("the walk waits for it") }, "\(spots)")
             // Of the start: the lists of TCP sockets that are older than the capture.
-            #expect(spots.contains { $0.contains("adopt_tcp_sockets: a program keeps the lock of a socket") }, "\(spots)")
+            #expect(
+                spots.contains { $0.contains("adopt_tcp_sockets: a program keeps the lock of a socket") },
+                "\(spots)"
+            )
             try expectExact(try await AccuracyCheck.run("tcp", daemon: daemon, programs: Machine.programs))
             let held = BPFObjects.held(by: daemon.program.pid)
             let code = try await daemon.stop()
