@@ -168,15 +168,28 @@ extension SystemTests {
                 let same = try #require(report.alerts.first { $0.rule == "same" })
                 #expect(same.route == "/status/{id}" && same.repeatedShare == 1 && same.failedShare == nil)
                 // What curl asked, and nothing else.
-                let endpoints = try await look(until: {
-                    $0.count == 2 && $0.allSatisfy { $0.outcomes.total == requests }
-                }) {
-                    try await daemon.snapshot().endpoints?.filter { $0.role == .server } ?? []
+                func endpoints(_ snapshot: Snapshot) -> [EndpointUsage] {
+                    snapshot.endpoints?.filter { $0.role == .server } ?? []
                 }
-                #expect(endpoints.count == 2)
-                for row in endpoints {
-                    #expect(row.outcomes.total == requests, "\(row)")
-                    #expect(row.repeated == (row.route == "/status/{id}" ? requests - 1 : 0), "\(row)")
+                let snapshot = try await look(until: { snapshot in
+                    let rows = endpoints(snapshot)
+                    return rows.count == 2 && rows.allSatisfy { $0.outcomes.total == requests }
+                }) {
+                    try await daemon.snapshot()
+                }
+                let rows = endpoints(snapshot)
+                let context: Comment = "\(rows)\n\(snapshot.capture)"
+                #expect(rows.count == 2 && rows.allSatisfy { $0.outcomes.total == requests }, context)
+                // A busy machine may give the daemon a report long before it counts the bytes. The daemon rejects the
+                // report, and says so. Then neither its response nor the next one repeats the response before.
+                let rejected = snapshot.capture.reports.rejected
+                if rejected > 0 {
+                    Issue.record("\(rejected) messages were rejected: \(snapshot.capture)", severity: .warning)
+                }
+                #expect(rows.reduce(0) { $0 + $1.requests + $1.responses } + rejected == 4 * requests, context)
+                for row in rows {
+                    let most = row.route == "/status/{id}" ? requests - 1 : 0
+                    #expect((most - min(most, rejected)...most).contains(row.repeated), context)
                 }
                 try await server.stop()
             }
