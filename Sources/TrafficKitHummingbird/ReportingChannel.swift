@@ -1,10 +1,13 @@
 import HummingbirdCore
 import Logging
 import NIOCore
-import NIOHTTP2
-import NIOSSL
 import TrafficKit
 import TrafficKitNIO
+
+#if TLS
+import NIOHTTP2
+import NIOSSL
+#endif
 
 /// A channel that counts what passes through the connections of another channel.
 struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
@@ -31,7 +34,11 @@ struct ReportingChannel<Base: ServerChildChannel>: ServerChildChannel {
             let pipeline = channel.pipeline.syncOperations
             // The TLS handler comes from `base`. If this channel is inside a channel for TLS, the handler was there
             // before.
+            #if TLS
             let tls = try? pipeline.handler(type: NIOSSLServerHandler.self)
+            #else
+            let tls: (any ChannelHandler)? = nil
+            #endif
             let isCounted = try pipeline.addTrafficHandlers(
                 role: .server,
                 version: self.version,
@@ -111,6 +118,10 @@ enum RequestRoutes {
 
     /// Called on the channel's event loop.
     @Sendable static func streamNumber(_ channel: any Channel) -> Int? {
+        #if TLS
         (try? channel.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)).map { Int($0) }
+        #else
+        nil
+        #endif
     }
 }

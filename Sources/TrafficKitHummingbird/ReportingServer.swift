@@ -1,8 +1,11 @@
 public import HummingbirdCore
-public import HummingbirdHTTP2
-public import NIOSSL
 public import TrafficKit
 import TrafficKitNIO
+
+#if TLS
+public import HummingbirdHTTP2
+public import NIOSSL
+#endif
 
 extension HTTPServerBuilder {
     /// HTTP/1.1 as with `.http1()`, and the server reports what its connections move: `Application(router: router,
@@ -22,6 +25,7 @@ extension HTTPServerBuilder {
         }
     }
 
+    #if TLS
     /// TLS with HTTP/2 for clients that ask for it and HTTP/1.1 for other clients, as with
     /// `.http2Upgrade(tlsConfiguration:)`. The server reports what its connections move.
     ///
@@ -57,4 +61,5 @@ extension HTTPServerBuilder {
             )
         }
     }
+    #endif
 }

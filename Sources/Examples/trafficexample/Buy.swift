@@ -1,9 +1,5 @@
 import ArgumentParser
-import AsyncHTTPClient
-import NIOCore
-import NIOHTTP1
 import TrafficKit
-import TrafficKitAsyncHTTPClient
 
 struct Buy: AsyncParsableCommand {
     private struct ClosedShop: Error, CustomStringConvertible {
@@ -41,13 +37,9 @@ struct Buy: AsyncParsableCommand {
 
     func run() async throws {
         try self.reports.start()
-        var configuration = HTTPClient.Configuration()
-        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = self.visitors
-        // The only line that a client needs.
-        if !self.reports.silent { configuration.reportTraffic() }
-        let client = HTTPClient(configuration: configuration)
+        let client = ShopClient(port: self.port, connections: self.visitors, isSilent: self.reports.silent)
         if let orders {
-            for _ in 0..<orders { try await self.get("orders/1", client) }
+            for _ in 0..<orders { try await client.get("orders/1") }
             try await client.shutdown()
             return TrafficMonitor.shared.stop()
         }
@@ -65,7 +57,7 @@ struct Buy: AsyncParsableCommand {
     }
 
     /// - Returns: The number of completed visits.
-    private func visit(as visitor: Int, until end: ContinuousClock.Instant, _ client: HTTPClient) async throws -> Int {
+    private func visit(as visitor: Int, until end: ContinuousClock.Instant, _ client: ShopClient) async throws -> Int {
         var (number, visits) = (visitor, 0)
         while ContinuousClock.now < end {
             do {
@@ -80,31 +72,11 @@ struct Buy: AsyncParsableCommand {
         return visits
     }
 
-    private func visit(_ number: Int, _ client: HTTPClient) async throws {
-        try await self.get("search?q=secret-wish-\(number)", client)
-        for image in 0..<3 { try await self.get("images/thing-\(1_000 + number * 3 + image).png", client) }
-        for order in 0..<5 { try await self.get("orders/\(number * 5 + order)", client) }
-        var request = self.request("orders")
-        request.method = .POST
-        request.headers.add(name: "Content-Type", value: "application/json")
-        request.body = .bytes(ByteBuffer(string: "{\"things\":[\(number)]}"))
-        try await self.execute(request, client)
-        for path in ["cart", "recommendations", "checkout"] { try await self.get(path, client) }
-    }
-
-    private func request(_ path: String) -> HTTPClientRequest {
-        HTTPClientRequest(url: "http://127.0.0.1:\(self.port)/\(path)")
-    }
-
-    private func get(_ path: String, _ client: HTTPClient) async throws {
-        try await self.execute(self.request(path), client)
-    }
-
-    private func execute(_ request: HTTPClientRequest, _ client: HTTPClient) async throws {
-        let response =
-            self.reports.silent
-            ? try await client.execute(request, timeout: .seconds(10))
-            : try await client.execute(request, timeout: .seconds(10), reportingTo: .shared)
-        _ = try await response.body.collect(upTo: 1 << 24)
+    private func visit(_ number: Int, _ client: ShopClient) async throws {
+        try await client.get("search?q=secret-wish-\(number)")
+        for image in 0..<3 { try await client.get("images/thing-\(1_000 + number * 3 + image).png") }
+        for order in 0..<5 { try await client.get("orders/\(number * 5 + order)") }
+        try await client.post("{\"things\":[\(number)]}", to: "orders")
+        for path in ["cart", "recommendations", "checkout"] { try await client.get(path) }
     }
 }

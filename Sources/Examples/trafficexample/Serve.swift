@@ -1,12 +1,15 @@
 import ArgumentParser
 import Hummingbird
 import HummingbirdCore
-import HummingbirdHTTP2
-import HummingbirdTLS
 import Logging
-import NIOSSL
 import TrafficKit
 import TrafficKitHummingbird
+
+#if TLS
+import HummingbirdHTTP2
+import HummingbirdTLS
+import NIOSSL
+#endif
 
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Serves the shop on the loopback interface.")
@@ -29,6 +32,11 @@ struct Serve: AsyncParsableCommand {
         guard (self.certificate == nil) == (self.key == nil), self.certificate == nil || !self.http2 else {
             throw ValidationError("--certificate and --key go together, and without --http2.")
         }
+        #if !TLS
+        guard self.certificate == nil, !self.http2 else {
+            throw ValidationError("built without the package's trait TLS: HTTP/1.1 in the clear alone.")
+        }
+        #endif
     }
 
     func run() async throws {
@@ -60,6 +68,7 @@ struct Serve: AsyncParsableCommand {
     /// This choice makes the server count what its connections move.
     private var server: HTTPServerBuilder {
         get throws {
+            #if TLS
             let server: HTTPServerBuilder =
                 switch (self.http2, self.reports.silent) {
                 case (false, false): .http1(reportingTo: .shared)
@@ -75,6 +84,9 @@ struct Serve: AsyncParsableCommand {
                     privateKey: .privateKey(NIOSSLPrivateKey(file: key, format: .pem))
                 )
             )
+            #else
+            self.reports.silent ? .http1() : .http1(reportingTo: .shared)
+            #endif
         }
     }
 }
