@@ -8,8 +8,8 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// For the two programs that people install. Without the first option a program exports all symbols of Swift's static
-/// libraries, 3.5 MB of names. Relocations that are packed (glibc 2.36) take 2 MB less.
+/// For the two programs that people install, and for their floors. Without the second option a program exports all
+/// symbols of Swift's static libraries, 3.5 MB of names. Relocations that are packed (glibc 2.36) take 2 MB less.
 let small: [LinkerSetting] = [
     .unsafeFlags(
         ["-use-ld=lld", "-Xlinker", "--no-export-dynamic", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"],

@@ -419,12 +419,17 @@ extension SystemTests {
         }
 
         /// The example's server and client.
-        private func shop(_ daemon: Daemon, seconds: Int, _ body: (Program) async throws -> Void) async throws {
+        private func shop(
+            _ daemon: Daemon,
+            seconds: Int,
+            _ options: [String] = [],
+            _ body: (Program) async throws -> Void
+        ) async throws {
             let example = Machine.programs.directory.appending(path: "trafficexample")
             let port = String(try FreePort.next())
             let socket = ["--port", port, "--report-socket", daemon.directories.reportSocket.path]
             let server = try Program(example, ["serve"] + socket)
-            let client = try Program(example, ["buy", "--seconds", "\(seconds)", "--rate", "20"] + socket)
+            let client = try Program(example, ["buy", "--seconds", "\(seconds)", "--rate", "20"] + options + socket)
             try await body(client)
             server.signal(SIGTERM)
             _ = try await server.exit()
@@ -465,10 +470,13 @@ extension SystemTests {
             }
         }
 
-        @Test("Hummingbird and AsyncHTTPClient: both ends of every endpoint have the same bytes, all of them exact")
-        func example() async throws {
+        @Test(
+            "Hummingbird and a client: both ends of every endpoint have the same bytes, all of them exact",
+            arguments: ["AsyncHTTPClient", "SwiftNIO"]
+        )
+        func example(client: String) async throws {
             try await withDaemon { daemon in
-                try await self.shop(daemon, seconds: 3) { client in
+                try await self.shop(daemon, seconds: 3, client == "SwiftNIO" ? ["--nio"] : []) { client in
                     let told = String(decoding: try #require(try await client.line()), as: UTF8.self)
                     #expect(try await client.exit() == 0, "\(client.errorText)")
                     let visits = try #require(UInt64(told.dropFirst("visits: ".count)))

@@ -1,4 +1,3 @@
-import CTrafficABI
 import Foundation
 import Glibc
 import TestSupport
@@ -38,20 +37,6 @@ struct LiveCaptureTests {
     static func openBPFDescriptors() -> Int {
         ProcessDirectory.entries("/proc/self/fd").filter { linkTarget("/proc/self/fd/\($0)")?.contains("bpf") ?? false }
             .count
-    }
-
-    @Test("the ring has room for as many ends where each socket leaves a second record")
-    func roomForEnds() throws {
-        func ring(_ loaded: borrowing LoadedPrograms) throws -> (bytes: Int, sweepsHeld: Bool) {
-            let sweep = loaded.links.iterators.contains { $0.program.name == BPFPrograms.sweep }
-            return (Int(try #require(loaded.object.maps()["closed"]).capacity), !sweep)
-        }
-        let room = Int(TRAFFIC_RING_BYTES.rawValue)
-        // This kernel, too, may refuse the sweep of all sockets.
-        let here = try ring(LoadedPrograms(self.method, wire: .exact, faults: .init()))
-        #expect(here.bytes == room * (here.sweepsHeld ? 2 : 1))
-        let held = try ring(LoadedPrograms(self.method, wire: .exact, faults: .init(refused: [BPFPrograms.sweep])))
-        #expect(held.sweepsHeld && held.bytes == room * 2)
     }
 
     @Test("with a full ring the bytes of closed sockets count for their process, and none is lost")

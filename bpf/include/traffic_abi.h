@@ -26,7 +26,8 @@ enum traffic_limit {
  * and docs/security.md from these numbers. IN_HASH: for method `kprobe`, whose maps are allocated in advance.
  */
 enum traffic_room {
-	TRAFFIC_RING_BYTES = 2 << 20, /* closed sockets between two drains */
+	TRAFFIC_RING_BYTES = 4 << 20, /* closed sockets between two drains */
+	TRAFFIC_RECORDS_OF_SOCKET = 2, /* in the ring, at most: when a TCP socket's last file is released, and at its end */
 	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep */
 	TRAFFIC_DEFERRED_IN_HASH = 4096,
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */

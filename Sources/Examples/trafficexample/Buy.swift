@@ -24,7 +24,21 @@ struct Buy: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Get only so many orders, one after the other, and end.", valueName: "n"))
     var orders: Int?
 
+    #if TLS
+    @Flag(help: "Ask with SwiftNIO alone, not with AsyncHTTPClient.")
+    var nio = false
+    #endif
+
     @OptionGroup var reports: ReportOptions
+
+    private var client: any ShopClient {
+        #if TLS
+        if !self.nio {
+            return AsyncHTTPShopClient(port: self.port, connections: self.visitors, isSilent: self.reports.silent)
+        }
+        #endif
+        return NIOShopClient(port: self.port, isSilent: self.reports.silent)
+    }
 
     func validate() throws {
         guard self.orders ?? 0 >= 0 else { throw ValidationError("--orders must not be negative.") }
@@ -37,7 +51,7 @@ struct Buy: AsyncParsableCommand {
 
     func run() async throws {
         try self.reports.start()
-        let client = ShopClient(port: self.port, connections: self.visitors, isSilent: self.reports.silent)
+        let client = self.client
         if let orders {
             for _ in 0..<orders { try await client.get("orders/1") }
             try await client.shutdown()
@@ -57,7 +71,11 @@ struct Buy: AsyncParsableCommand {
     }
 
     /// - Returns: The number of completed visits.
-    private func visit(as visitor: Int, until end: ContinuousClock.Instant, _ client: ShopClient) async throws -> Int {
+    private func visit(
+        as visitor: Int,
+        until end: ContinuousClock.Instant,
+        _ client: any ShopClient
+    ) async throws -> Int {
         var (number, visits) = (visitor, 0)
         while ContinuousClock.now < end {
             do {
@@ -72,7 +90,7 @@ struct Buy: AsyncParsableCommand {
         return visits
     }
 
-    private func visit(_ number: Int, _ client: ShopClient) async throws {
+    private func visit(_ number: Int, _ client: any ShopClient) async throws {
         try await client.get("search?q=secret-wish-\(number)")
         for image in 0..<3 { try await client.get("images/thing-\(1_000 + number * 3 + image).png") }
         for order in 0..<5 { try await client.get("orders/\(number * 5 + order)") }

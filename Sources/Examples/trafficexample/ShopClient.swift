@@ -1,12 +1,23 @@
-#if TLS
-import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
+import NIOPosix
 import TrafficKit
-import TrafficKitAsyncHTTPClient
+import TrafficKitNIO
 
-/// Asks the shop with AsyncHTTPClient.
-struct ShopClient {
+#if TLS
+import AsyncHTTPClient
+import TrafficKitAsyncHTTPClient
+#endif
+
+/// Asks the shop.
+protocol ShopClient: Sendable {
+    func get(_ path: String) async throws
+    func post(_ json: String, to path: String) async throws
+    func shutdown() async throws
+}
+
+#if TLS
+struct AsyncHTTPShopClient: ShopClient {
     let port: Int
     let isSilent: Bool
     private let client: HTTPClient
@@ -44,43 +55,38 @@ struct ShopClient {
         _ = try await response.body.collect(upTo: 1 << 24)
     }
 }
-#else
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import TrafficKit
-import TrafficKitNIO
+#endif
 
-/// Asks the shop with SwiftNIO alone, because AsyncHTTPClient comes with BoringSSL. Each request has a connection of its own.
-struct ShopClient {
+/// SwiftNIO alone, without what AsyncHTTPClient brings. Each request has a connection of its own.
+struct NIOShopClient: ShopClient {
     private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
 
     let port: Int
     let isSilent: Bool
 
-    /// - Parameter connections: Not limited here: each visitor waits for the answer before the next request.
-    init(port: Int, connections: Int, isSilent: Bool) {
-        (self.port, self.isSilent) = (port, isSilent)
+    func get(_ path: String) async throws {
+        // The cart is elsewhere.
+        guard let location = try await self.execute(.GET, "/\(path)") else { return }
+        _ = try await self.execute(.GET, location)
     }
 
-    func get(_ path: String) async throws { try await self.execute(.GET, path) }
-
     func post(_ json: String, to path: String) async throws {
-        try await self.execute(.POST, path, ["Content-Type": "application/json"], ByteBuffer(string: json))
+        _ = try await self.execute(.POST, "/\(path)", ["Content-Type": "application/json"], ByteBuffer(string: json))
     }
 
     func shutdown() async throws {}
 
+    /// - Returns: Where the answer redirects to.
     private func execute(
         _ method: HTTPMethod,
-        _ path: String,
+        _ target: String,
         _ fields: HTTPHeaders = [:],
         _ body: ByteBuffer = ByteBuffer()
-    ) async throws {
+    ) async throws -> String? {
         var fields = fields
         fields.add(name: "Host", value: "127.0.0.1:\(self.port)")
         if body.readableBytes > 0 { fields.add(name: "Content-Length", value: "\(body.readableBytes)") }
-        let head = HTTPRequestHead(version: .http1_1, method: method, uri: "/\(path)", headers: fields)
+        let head = HTTPRequestHead(version: .http1_1, method: method, uri: target, headers: fields)
         let connection = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .connectTimeout(.seconds(10))
             .connect(host: "127.0.0.1", port: self.port) { channel in
@@ -92,10 +98,22 @@ struct ShopClient {
                     return try Connection(wrappingChannelSynchronously: channel)
                 }
             }
-        try await connection.executeThenClose { answer, request in
+        let channel = connection.channel
+        // Whoever does not answer in time is left: the answer then ends before its end.
+        let late = channel.eventLoop.scheduleTask(in: .seconds(10)) { channel.close(promise: nil) }
+        defer { late.cancel() }
+        return try await connection.executeThenClose { answer, request in
             try await request.write(contentsOf: [.head(head), .body(.byteBuffer(body)), .end(nil)])
-            for try await part in answer { if case .end = part { return } }
+            var location: String?
+            for try await part in answer {
+                switch part {
+                case .head(let head) where (300..<400).contains(head.status.code):
+                    location = head.headers.first(name: "Location")
+                case .head, .body: break
+                case .end: return location
+                }
+            }
+            throw ChannelError.inputClosed
         }
     }
 }
-#endif

@@ -65,10 +65,7 @@ struct LoadedPrograms: ~Copyable {
             try object.definition(ofMap: "counted_calls").leaveOut()
         }
         if embedded == .hash && facts.hashesAllocateAsNeeded { try self.widen(object) }
-        let sweepsHeld = !plan.names.contains(BPFPrograms.sweep)
-        // There each TCP socket leaves a second record when its last file is released. The room for ends stays the same.
-        let ringBytes = UInt32(TRAFFIC_RING_BYTES.rawValue) * (sweepsHeld ? 2 : 1)
-        try object.definition(ofMap: "closed").setCapacity(faults.ringBytes ?? ringBytes)
+        if let bytes = faults.ringBytes { try object.definition(ofMap: "closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
             for map in ["owners", "deferred", "interfaces", "early", "executed"] {
                 try object.definition(ofMap: map).setCapacity(elements)
@@ -86,7 +83,7 @@ struct LoadedPrograms: ~Copyable {
                 counts_interfaces: plan.wire == .audited ? 1 : 0,
                 counts_streams: method == .lifecycle ? 1 : 0,
                 tracepoints_preempted: facts.preemptsTracepoints ? 1 : 0,
-                sweeps_held: sweepsHeld ? 1 : 0,
+                sweeps_held: plan.names.contains(BPFPrograms.sweep) ? 0 : 1,
                 pad: 0
             )
         )
