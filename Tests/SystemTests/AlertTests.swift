@@ -183,9 +183,7 @@ extension SystemTests {
                 // A busy machine may give the daemon a report long before it counts the bytes. The daemon rejects the
                 // report, and says so. Then neither its response nor the next one repeats the response before.
                 let rejected = snapshot.capture.reports.rejected
-                if rejected > 0 {
-                    Issue.record("\(rejected) messages were rejected: \(snapshot.capture)", severity: .warning)
-                }
+                if rejected > 0 { print("undecided: \(rejected) messages were rejected: \(snapshot.capture)") }
                 let joined = rows.reduce(0) { $0 + $1.requests + $1.responses }
                 #expect(joined <= 4 * requests && joined + rejected >= 4 * requests, context)
                 for row in rows {
