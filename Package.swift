@@ -362,6 +362,8 @@ let package = Package(
             path: "Tests/Support/TrafficKitTestSupport",
             swiftSettings: strict
         ),
+        // Apart from TestSupport, which is also in programs: those have no Testing.
+        .target(name: "TestTraits", path: "Tests/Support/TestTraits", swiftSettings: strict),
         // Frames that a test forges.
         .target(name: "CTunTap", path: "Tests/Support/CTunTap", cSettings: [.treatAllWarnings(as: .error)]),
         // Parsers of ours beside those of others, on real traffic that is cut and damaged: by the million by hand, in short in the tests.
@@ -489,7 +491,8 @@ let package = Package(
         .testTarget(
             name: "TrafficCaptureTests",
             dependencies: [
-                "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "GroundTruth", "TestSupport", "TrafficCapture",
+                "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "GroundTruth", "TestSupport", "TestTraits",
+                "TrafficCapture",
                 "TrafficLedger",
                 "TrafficModel",
             ],
@@ -643,7 +646,8 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "CUnixSocket", "GroundTruth", "SQLiteDatabase", "TestSupport", "TrafficAlerts", "TrafficAudit",
+                "CUnixSocket", "GroundTruth", "SQLiteDatabase", "TestSupport", "TestTraits", "TrafficAlerts",
+                "TrafficAudit",
                 "TrafficCapture",
                 "TrafficExport", "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient",
                 "TrafficKitNIO", "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel",

@@ -1,11 +1,12 @@
 import Foundation
 import GroundTruth
 import TestSupport
+import TestTraits
 import Testing
 
 /// Whole programs on the real kernel. The tests run one after the other, because their traffic would disturb other
 /// tests.
-@Suite(.tags(.kernel), .serialized)
+@Suite(.tags(.kernel), .serialized, SocketFlood.needsRecords)
 enum SystemTests {}
 
 /// What this machine lets the tests do. Each property is probed once.

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import GroundTruth
 import TestSupport
+import TestTraits
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -114,7 +115,10 @@ extension LiveCaptureTests {
             #expect(mover.moved.sent == 300)
         }
 
-        @Test("a socket that closes before its last report is kept has a record, though its user's part is full")
+        @Test(
+            "a socket that closes before its last report is kept has a record, though its user's part is full",
+            SocketFlood.floods
+        )
         func unkeptClosed() async throws {
             let mover = try Mover()
             // A user's part has room for some 900 sockets in the ring, and for 16,384 in the map. Unkept ones have twice
@@ -126,7 +130,7 @@ extension LiveCaptureTests {
             #expect(counted == mover.moved && mover.moved.sent == 100 * UInt64(connections))
         }
 
-        @Test("what is pinned goes on without a daemon, and goes with its pins")
+        @Test("what is pinned goes on without a daemon, and goes with its pins", SocketFlood.floods)
         func absence() async throws {
             let files = try BPFFileSystem()
             let path = "\(files.path)/trafficd"
