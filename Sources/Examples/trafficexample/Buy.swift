@@ -24,10 +24,8 @@ struct Buy: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Get only so many orders, one after the other, and end.", valueName: "n"))
     var orders: Int?
 
-    #if TLS
-    @Flag(help: "Ask with SwiftNIO alone, not with AsyncHTTPClient.")
+    @Flag(help: "Ask with SwiftNIO alone, not with AsyncHTTPClient. A program without TLS always does.")
     var nio = false
-    #endif
 
     @OptionGroup var reports: ReportOptions
 

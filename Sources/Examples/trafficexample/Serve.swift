@@ -17,7 +17,6 @@ struct Serve: AsyncParsableCommand {
     @Option(help: "TCP port.")
     var port = 8080
 
-    #if TLS
     @Flag(help: "Speak HTTP/2, for clients that know of it: no TLS agrees on it.")
     var http2 = false
 
@@ -26,17 +25,19 @@ struct Serve: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("The key of the certificate (PEM).", valueName: "path"))
     var key: String?
-    #endif
 
     @OptionGroup var reports: ReportOptions
 
-    #if TLS
     func validate() throws {
         guard (self.certificate == nil) == (self.key == nil), self.certificate == nil || !self.http2 else {
             throw ValidationError("--certificate and --key go together, and without --http2.")
         }
+        #if !TLS
+        guard self.certificate == nil, !self.http2 else {
+            throw ValidationError("TLS and HTTP/2 are not in this program: it was built without the trait TLS.")
+        }
+        #endif
     }
-    #endif
 
     func run() async throws {
         try self.reports.start()
