@@ -1,3 +1,5 @@
+// `swift build` compiles this target too, although only tests need it, and Swift's static libraries have no Testing.
+#if canImport(Testing)
 import Glibc
 public import Testing
 
@@ -58,3 +60,4 @@ private final class FileLock: Sendable {
 
     func release() { flock(self.descriptor, LOCK_UN) }
 }
+#endif
