@@ -8,8 +8,9 @@ let strict: [SwiftSetting] = [
     .treatAllWarnings(as: .error),
 ]
 
-/// For the two programs that people install, and for their floors. Without the second option a program exports all
-/// symbols of Swift's static libraries, 3.5 MB of names. Relocations that are packed (glibc 2.36) take 2 MB less.
+/// For the two programs that people install, and for their floors. Without `--no-export-dynamic` a program exports all
+/// symbols of Swift's static libraries, 3.5 MB of names. Packed relocations take 2 MB less; such programs start only with
+/// glibc 2.36 or later.
 let small: [LinkerSetting] = [
     .unsafeFlags(
         ["-use-ld=lld", "-Xlinker", "--no-export-dynamic", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"],
@@ -29,7 +30,10 @@ let package = Package(
         .library(name: "TrafficKitURLSession", targets: ["TrafficKitURLSession"]),
     ],
     traits: [
-        .trait(name: "TLS", description: "https in all programs. It compiles BoringSSL, which takes minutes."),
+        .trait(
+            name: "TLS",
+            description: "https, and HTTP/2 in TrafficKitHummingbird. It compiles BoringSSL, which takes minutes."
+        ),
         .default(enabledTraits: ["TLS"]),
     ],
     dependencies: [
@@ -362,7 +366,7 @@ let package = Package(
             path: "Tests/Support/TrafficKitTestSupport",
             swiftSettings: strict
         ),
-        // Apart from TestSupport, which is also in programs: those have no Testing.
+        // A target of its own: programs use TestSupport, and programs have no Testing.
         .target(name: "TestTraits", path: "Tests/Support/TestTraits", swiftSettings: strict),
         // Frames that a test forges.
         .target(name: "CTunTap", path: "Tests/Support/CTunTap", cSettings: [.treatAllWarnings(as: .error)]),
@@ -399,7 +403,7 @@ let package = Package(
             path: "Tests/Tools/ledgerbench",
             swiftSettings: strict
         ),
-        // What the two programs can't be smaller than, with their libraries.
+        // Programs that only link the libraries of the two: smaller these can't be.
         .executableTarget(
             name: "toolfloor",
             dependencies: [

@@ -41,5 +41,5 @@ boot_kernel() {
     [[ $1 == newest ]] || append+=' clearcpuid=141'
     # In the foreground: QEMU ends with the script that waits for it.
     timeout --foreground "$4" qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m "$3" -nographic -no-reboot -nic none \
-        -kernel "$image" -initrd "$2" -append "$append" </dev/null 2>&1 | tr -d '\r' >"$5" || true
+        -kernel "$image" -initrd "$2" -append "$append" </dev/null 2>&1 | sed -u 's/\r//g' >"$5" || true
 }

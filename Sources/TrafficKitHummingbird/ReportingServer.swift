@@ -11,9 +11,9 @@ extension HTTPServerBuilder {
     /// HTTP/1.1 as with `.http1()`, and the server reports what its connections move: `Application(router: router,
     /// server: .http1(reportingTo: .shared))`.
     ///
-    /// With TLS, write `.tls(.http1(reportingTo: .shared), tlsConfiguration: …)`; the package needs its trait `TLS` then, or
-    /// nothing of the connections is known but their bytes. With `router.reportingRoutes()` in
-    /// place of the router, the reports have the router's routes.
+    /// With TLS, write `.tls(.http1(reportingTo: .shared), tlsConfiguration: …)`. Without the package's trait `TLS`, the
+    /// bytes of such a connection are counted, and its requests are not. With `router.reportingRoutes()` in place of the
+    /// router, the reports have the router's routes.
     public static func http1(
         reportingTo monitor: TrafficMonitor,
         configuration: HTTP1Channel.Configuration = .init()

@@ -1,10 +1,9 @@
 import Foundation
 import GroundTruth
-import TestTraits
 import Testing
 
 /// A kernel that lacks something: the test hides a directory in a mount namespace of the daemon's own.
-@Suite(.tags(.kernel), .serialized, .needsRoot, .needs("unshare"), SocketFlood.needsRecords)
+@Suite(.tags(.kernel), .serialized, .needsRoot, .needs("unshare"))
 struct BareKernelTests {
     /// Runs the daemon with an empty `directory`. Returns the daemon's answer to a request for `path`.
     private func run(

@@ -8,8 +8,7 @@ extension SystemTests {
     /// An honest server reports while another user's processes send as many records as they can.
     @Suite(.needsBPF, .needs("python3"))
     struct HostileReportTests {
-        /// Two sockets each. All may end between two drains, however long the daemon takes for one: a user has room for 897
-        /// in the ring.
+        /// Two sockets each. If all end between two drains, the user's part of the ring still has room for them.
         private static let connections = 400
         private static let exchangesOfConnection = 20
 

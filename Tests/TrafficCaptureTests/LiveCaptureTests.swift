@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import TestSupport
+import TestTraits
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -119,7 +120,8 @@ struct LiveCaptureTests {
         #expect(sent == 5_000)
     }
 
-    @Test("each frame counts for its AF_PACKET socket, also while a sweep copies that socket")
+    // Each frame leaves a record in the ring of every daemon.
+    @Test("each frame counts for its AF_PACKET socket, also while a sweep copies that socket", SocketFlood.floods)
     func framesDuringSweeps() throws {
         // A quarter of the ring, one user's part, has room for all records between two drains.
         let capture = try BPFCapture(method: self.method, ringBytes: 64 << 20)

@@ -17,6 +17,8 @@
 
 enum traffic_limit {
 	TRAFFIC_NAME_LENGTH = 16, /* TASK_COMM_LEN */
+	/* in the ring, of a TCP socket that closes: one at its end, and where socket_release reports it, one before */
+	TRAFFIC_RECORDS_OF_SOCKET = 2,
 	TRAFFIC_ADDRESS_LENGTH = 16, /* IPv4 addresses are v4-mapped, RFC 4291 section 2.5.5.2 */
 	TRAFFIC_INLINE_OWNERS = 2, /* further owners of one socket go to the `owners` map */
 };
@@ -27,7 +29,6 @@ enum traffic_limit {
  */
 enum traffic_room {
 	TRAFFIC_RING_BYTES = 4 << 20, /* closed sockets between two drains */
-	TRAFFIC_RECORDS_OF_SOCKET = 2, /* in the ring, at most: when a TCP socket's last file is released, and at its end */
 	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep */
 	TRAFFIC_DEFERRED_IN_HASH = 4096,
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */

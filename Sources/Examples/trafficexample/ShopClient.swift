@@ -65,7 +65,7 @@ struct NIOShopClient: ShopClient {
     let isSilent: Bool
 
     func get(_ path: String) async throws {
-        // The cart is elsewhere.
+        // /cart redirects.
         guard let location = try await self.execute(.GET, "/\(path)") else { return }
         _ = try await self.execute(.GET, location)
     }
@@ -99,7 +99,7 @@ struct NIOShopClient: ShopClient {
                 }
             }
         let channel = connection.channel
-        // Whoever does not answer in time is left: the answer then ends before its end.
+        // After ten seconds this closes the connection, and then reading the answer throws.
         let late = channel.eventLoop.scheduleTask(in: .seconds(10)) { channel.close(promise: nil) }
         defer { late.cancel() }
         return try await connection.executeThenClose { answer, request in

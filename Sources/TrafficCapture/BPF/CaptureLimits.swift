@@ -9,13 +9,14 @@ package enum CaptureLimits {
         let isInHash = method == .kprobe
         func room(_ room: traffic_room, inHash: traffic_room) -> Int { Int((isInHash ? inHash : room).rawValue) }
         let parts = Int(TRAFFIC_PARTS.rawValue)
-        // A record in the ring has a header of 8 bytes (BPF_RINGBUF_HDR_SZ).
+        // A record in the ring has a header of 8 bytes (BPF_RINGBUF_HDR_SZ). Most sockets leave one record: these have
+        // twice the room.
         let records = Int(TRAFFIC_RECORDS_OF_SOCKET.rawValue) * (MemoryLayout<traffic_socket>.size + 8)
         let deferred = room(TRAFFIC_DEFERRED, inHash: TRAFFIC_DEFERRED_IN_HASH)
         let rows = room(TRAFFIC_ROWS, inHash: TRAFFIC_ROWS_IN_HASH)
         return [
             DoctorReport.Limit(
-                of: "closed sockets in the ring, between two drains",
+                of: "closed sockets in the ring, between two drains (at least)",
                 user: Int(TRAFFIC_RING_BYTES.rawValue) / parts / records,
                 all: Int(TRAFFIC_RING_BYTES.rawValue) / records,
                 beyond: "wait in a map for the next sweep"

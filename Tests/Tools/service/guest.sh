@@ -22,7 +22,7 @@ move() { echo "$1" >&8 && read -r moved <&7; }
 # exact WORDS: the daemon must come to have what the mover moved.
 exact() {
     local counted
-    for _ in {1..300}; do
+    for _ in {1..3000}; do
         counted=$(trafficctl processes --format json 2>/dev/null | ./counted.py "$mover")
         [[ $counted == "$moved $moved" ]] && echo "GUEST $*: exact, $moved bytes both ways" && return
         sleep 0.3
@@ -32,7 +32,7 @@ exact() {
 
 # journal WORDS MESSAGE: the daemon's log must come to have these words.
 journal() {
-    for _ in {1..300}; do
+    for _ in {1..3000}; do
         journalctl --unit trafficd --output cat | grep -q "$1" && return
         sleep 0.3
     done
@@ -58,7 +58,7 @@ move 100001
 exact "after a restart"
 systemctl kill --signal KILL trafficd
 move 777
-for _ in {1..300}; do [[ $(systemctl is-active trafficd) == active ]] && break; sleep 0.3; done
+for _ in {1..3000}; do [[ $(systemctl is-active trafficd) == active ]] && break; sleep 0.3; done
 exact "killed, and restarted by systemd"
 systemctl stop trafficd
 move 5555
