@@ -144,16 +144,17 @@ show_progress() {
 # shellcheck disable=SC2034 # for the scripts that source this file
 release=(-c release --static-swift-stdlib -debug-info-format none)
 
-# Options for programs that are tested: not optimised, no debug information, no index, and each module in one piece, which
-# spares the compiler from reading its files again and again. Three quarters of the work of `swift build` with its own
-# options. In the folder of other options each would build all anew, so these programs have a folder of their own.
+# Options for programs that are tested: not optimised, no debug information, and each module in one piece, which spares the
+# compiler from reading its files again and again. In the folder of other options each would build all anew, so these
+# programs have a folder of their own.
 # shellcheck disable=SC2034 # for the scripts that source this file
-tested=(--disable-index-store -debug-info-format none -Xswiftc -wmo -Xswiftc -num-threads -Xswiftc 1)
+tested=(-debug-info-format none -Xswiftc -wmo -Xswiftc -num-threads -Xswiftc 1 -Xswiftc -disable-batch-mode)
 use_tested() { build_folder=${TRAFFICD_BUILD_FOLDER:-$root/.build/tested}; }
 
-# Options for programs that are only tried: the same without traits. One fifth of the work.
+# Options for programs that are only tried: the same without traits, and without the index, by which SwiftPM finds tests.
+# One fifth of the work of `swift build` with its own options.
 # shellcheck disable=SC2034 # for the scripts that source this file
-quick=(--disable-default-traits "${tested[@]}")
+quick=(--disable-default-traits --disable-index-store "${tested[@]}")
 
 # Prints where a build with these arguments leaves its programs.
 # shellcheck disable=SC2120

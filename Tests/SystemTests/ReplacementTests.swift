@@ -1,3 +1,4 @@
+import CUnixSocket
 import Foundation
 import GroundTruth
 import TestSupport
