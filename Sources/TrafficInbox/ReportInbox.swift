@@ -123,7 +123,8 @@ public final class ReportInbox: Sendable {
                 guard hasRoom else { continue }
                 let report = ReceivedReport(
                     pid: sender.pid,
-                    startTicks: starts.ticks(of: sender.pid),
+                    uid: sender.uid,
+                    startTicks: starts.ticks(of: sender),
                     datagram: Array(buffer[..<count])
                 )
                 self.keep(report)
@@ -156,12 +157,18 @@ public final class ReportInbox: Sendable {
     }
 }
 
-/// The start times of processes. Each is looked up once for a burst of datagrams, because a pid is not reused that
-/// fast.
+/// The start times of senders. Each is looked up once for a burst of datagrams. A user can start 32,768 processes in a
+/// second, and so get a pid again. Then the start time that is kept here is of an earlier process of the same user, and
+/// never of another user's.
 private struct StartTimes {
+    private struct Sender: Hashable {
+        var pid: Int32
+        var uid: UInt32
+    }
+
     private static let lifetime: UInt64 = 1_000_000_000
 
-    private var ticks: [Int32: UInt64?] = [:]
+    private var ticks: [Sender: UInt64?] = [:]
     private var since: UInt64 = 0
 
     mutating func forget() {
@@ -171,10 +178,11 @@ private struct StartTimes {
         self.since = now
     }
 
-    mutating func ticks(of pid: Int32) -> UInt64? {
-        if let known = self.ticks[pid] { return known }
-        let ticks = pid > 0 ? ProcessDirectory.startTicks(pid: pid) : nil
-        self.ticks[pid] = .some(ticks)
+    mutating func ticks(of credentials: linux_ucred) -> UInt64? {
+        let sender = Sender(pid: credentials.pid, uid: credentials.uid)
+        if let known = self.ticks[sender] { return known }
+        let ticks = sender.pid > 0 ? ProcessDirectory.startTicks(pid: sender.pid, ofUser: sender.uid) : nil
+        self.ticks[sender] = .some(ticks)
         return ticks
     }
 }

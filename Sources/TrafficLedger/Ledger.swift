@@ -188,7 +188,7 @@ public struct Ledger: Sendable, Codable {
             let round = ReportRound(
                 sockets: self.sockets,
                 lateSockets: self.reports.claims.lateSockets,
-                processes: self.processes.accounts.keys,
+                processes: self.processes.accounts.values,
                 bootedAt: self.bootedAt
             )
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)

@@ -17,6 +17,9 @@ struct ProcessAccount: Codable {
     /// another program.
     private var names: Set<String> = []
     private static let nameLimit = 8
+    /// As whom the process is known to have run: several because of setuid(2). More than ``userLimit`` are not kept.
+    private(set) var users: Set<UInt32>
+    private static let userLimit = 8
     private(set) var exitedAt: Timestamp?
     /// When the ledger heard of the end, by `CLOCK_BOOTTIME`, which does not jump.
     private(set) var exitedBoottime: UInt64?
@@ -44,15 +47,22 @@ struct ProcessAccount: Codable {
     init(_ owner: OwnerObservation, user: String?) {
         self.identity = owner.identity
         self.firstSeen = owner
+        self.users = [owner.uid]
         self.details = ProcessDetails(name: owner.displayName, uid: owner.uid, user: user)
     }
 
-    /// - Parameter name: The kernel's name of the process when the process moved these bytes.
+    /// - Parameter owner: Name and user of the process when it first used the socket, and what it has moved since.
     /// - Returns: Whether the daemon should look up the details of the process (again).
-    mutating func add(_ payload: PayloadBytes, as name: String) -> Bool {
+    mutating func add(_ payload: PayloadBytes, as owner: OwnerObservation) -> Bool {
         self.bytes.payload += payload
+        self.note(user: owner.uid)
         guard self.exitedAt == nil, self.names.count < Self.nameLimit else { return false }
-        return self.names.insert(name).inserted
+        return self.names.insert(owner.name).inserted
+    }
+
+    /// The process has run as this user.
+    mutating func note(user uid: UInt32) {
+        if self.users.count < Self.userLimit { self.users.insert(uid) }
     }
 
     /// - Returns: Whether the daemon should look up the details of the process (again).
@@ -60,7 +70,7 @@ struct ProcessAccount: Codable {
         self.bury(row.tallies)
         self.bytes.add(wire: row.wire)
         if row.retransmitted > 0 { self.add(retransmitted: row.retransmitted) }
-        return self.add(row.owner.payload, as: row.owner.name)
+        return self.add(row.owner.payload, as: row.owner)
     }
 
     /// - Returns: What the daemon needs to look up the details.

@@ -47,7 +47,7 @@ struct ProcessTable: Sendable, Codable {
     // MARK: Bytes
 
     mutating func credit(_ payload: PayloadBytes, to owner: OwnerObservation) {
-        if self.withAccount(of: owner, { $0.add(payload, as: owner.name) }) { self.inquiries.add(owner) }
+        if self.withAccount(of: owner, { $0.add(payload, as: owner) }) { self.inquiries.add(owner) }
     }
 
     mutating func credit(_ row: FoldedRows.Row) {

@@ -168,6 +168,116 @@ extension SystemTests {
                 print(sent, flush=True)
             """
 
+        /// At each step waits for a line, and says what was done.
+        private static let strangers = """
+            import encodings.idna  # which other users may not be able to read
+            def step(*said):
+                print(*said, flush=True)
+                sys.stdin.readline()
+            def become(uid):
+                os.setgroups([])
+                os.setgid(uid)
+                os.setuid(uid)
+            def use_a_socket():
+                with socket.create_server(("127.0.0.1", 0)) as listener:
+                    client = socket.create_connection(listener.getsockname())
+                    server, _ = listener.accept()
+                client.sendall(bytes(200))
+                left = 200
+                while left: left -= len(server.recv(left))
+                server.shutdown(socket.SHUT_WR)
+                return client, server, struct.unpack("<Q", server.getsockopt(socket.SOL_SOCKET, 57, 8))[0]
+            def report(exchange, cookie, host, first=0):
+                call = name(host, b"/items/{id}")
+                parts = message(first, 100, 0)
+                reports.sendto(datagram(exchange, [call, exchange_record(1, 0, exchange, cookie, parts)]), path)
+
+            # A daemon that connects as root, runs as another user from then on, and reports.
+            child = os.fork()
+            if child == 0:
+                kept = use_a_socket()
+                become(5003)
+                report(1, kept[2], b"dropped.example")
+                step("dropped", os.getpid())
+                os._exit(0)
+            os.waitpid(child, 0)
+            # A process that is gone before the daemon reads its report.
+            cookies, cookie = os.pipe()
+            child = os.fork()
+            if child == 0:
+                become(5001)
+                kept = use_a_socket()
+                os.write(cookie, b"%d" % kept[2])
+                step("victim", os.getpid())
+                report(1, kept[2], b"victim.example")
+                os._exit(0)
+            os.waitpid(child, 0)
+            step("gone", child)
+            # Another user's process with its pid, which other programs of this machine may take first.
+            stolen, sent = int(os.read(cookies, 20)), False
+            for _ in range(2000):
+                with open("/proc/sys/kernel/ns_last_pid", "w") as last: last.write(str(child - 1))
+                other = os.fork()
+                if other == 0:
+                    if os.getpid() != child: os._exit(1)
+                    become(5002)
+                    report(2, stolen, b"evil.example", 100)
+                    if sys.argv[2] == "stays": step("stays")
+                    os._exit(0)
+                if os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]) == 0:
+                    sent = True
+                    break
+            step("sent" if sent else "failed")
+            """
+
+        @Test(
+            "a process reports in its own name whatever user it becomes, and nobody else does who gets its pid",
+            .enabled(
+                if: FileManager.default.isWritableFile(atPath: "/proc/sys/kernel/ns_last_pid"),
+                "this kernel lets nobody choose a pid (CONFIG_CHECKPOINT_RESTORE)"
+            ),
+            arguments: ["leaves", "stays"]
+        )
+        func anotherName(_ other: String) async throws {
+            try await withDaemon { daemon in
+                let program = try self.start(Self.strangers, daemon, [other])
+                func step() async throws -> [Substring] {
+                    let line = try #require(try await program.line(), "\(program.errorText)")
+                    return String(decoding: line, as: UTF8.self).split(separator: " ")
+                }
+                func look(until isDone: (Snapshot) -> Bool) async throws -> Snapshot {
+                    try await TestSupport.look(until: isDone) { try await daemon.snapshot() }
+                }
+                #expect(try await step().first == "dropped")
+                #expect(try await look(until: { $0.capture.reports.joined == 1 }).capture.reports.joined == 1)
+                try program.writeLine()
+
+                let victim = try await step()
+                let pid = try #require(victim.last.flatMap { Int32($0) })
+                try #require(victim.first == "victim", "\(program.errorText)")
+                let row = { (snapshot: Snapshot) in snapshot.processes?.first { $0.identity.pid == pid } }
+                _ = try await look { row($0)?.bytes.payload.total == 400 }
+                daemon.program.signal(SIGSTOP)
+                try program.writeLine()
+                #expect(try await step() == ["gone", "\(pid)"])
+                daemon.program.signal(SIGCONT)
+                #expect(row(try await look { row($0)?.explained == 100 })?.explained == 100)
+
+                // Where the other process leaves, the daemon reads its report too late to find it.
+                if other == "leaves" { daemon.program.signal(SIGSTOP) }
+                try program.writeLine()
+                let said = try await step()
+                daemon.program.signal(SIGCONT)
+                guard said != ["failed"] else { try Test.cancel("no other process got the pid \(pid)") }
+                let snapshot = try await look { $0.capture.reports.datagrams == 3 }
+                let reports = snapshot.capture.reports
+                #expect(reports.datagrams == 3 && reports.unknownProcess == 1 && reports.joined == 2, "\(reports)")
+                #expect(row(snapshot)?.bytes.payload.total == 400 && row(snapshot)?.explained == 100)
+                let hosts = snapshot.endpoints?.compactMap(\.host).sorted()
+                #expect(hosts == ["dropped.example", "victim.example"])
+            }
+        }
+
         private func start(_ script: String, _ daemon: Daemon, _ arguments: [String] = []) throws -> Program {
             try Program(
                 try #require(Machine.path(of: "python3")),

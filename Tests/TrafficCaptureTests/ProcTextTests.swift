@@ -22,6 +22,20 @@ struct ProcTextTests {
         #expect(ProcessDirectory.startTicks(stat: Array(stat.utf8)) == nil)
     }
 
+    @Test("the start time of a process goes with its real user, and with no other")
+    func users() throws {
+        // A process of root that does something for user 33.
+        let status = Array("Name:\tUid:\t7\nPid:\t5\nUid:\t0\t33\t0\t33\nGid:\t5\t5\t5\t5\n".utf8)
+        #expect(ProcessDirectory.user(status: status) == 0)
+        #expect(
+            ProcessDirectory.user(status: []) == nil && ProcessDirectory.user(status: Array("Uid:\t\n".utf8)) == nil
+        )
+        #expect(ProcessDirectory.user(pid: getpid()) == getuid())
+        let ticks = try #require(ProcessDirectory.startTicks(pid: getpid()))
+        #expect(ProcessDirectory.startTicks(pid: getpid(), ofUser: getuid()) == ticks)
+        #expect(ProcessDirectory.startTicks(pid: getpid(), ofUser: 4_000_000_000) == nil)
+    }
+
     @Test("a file without an end is cut, and a file that fits is whole")
     func limits() throws {
         // A process can make its command line as long as this endless file.

@@ -74,7 +74,8 @@ struct ReportInboxTests {
         for index in 0..<500 { #expect(fixture.send(Array("report \(index)".utf8))) }
         let own = fixture.take { reports, _ in reports.count >= 500 }.reports
         #expect(own.map { String(decoding: $0.datagram, as: UTF8.self) } == (0..<500).map { "report \($0)" })
-        #expect(own.allSatisfy { $0.pid == getpid() && $0.startTicks == ProcessDirectory.startTicks(pid: getpid()) })
+        let ticks = ProcessDirectory.startTicks(pid: getpid())
+        #expect(own.allSatisfy { $0.pid == getpid() && $0.uid == getuid() && $0.startTicks == ticks })
 
         let script =
             "import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'from a child', sys.argv[1])"

@@ -155,7 +155,7 @@ struct HostileReportTests {
                     bytes[.random(in: 0..<bytes.count, using: &random)] = .random(in: 0...255, using: &random)
                 }
                 if Bool.random(using: &random) { bytes.removeLast(.random(in: 0...bytes.count, using: &random)) }
-                reports.append(ReceivedReport(pid: 1, startTicks: 0, datagram: bytes))
+                reports.append(ReceivedReport(pid: 1, uid: 0, startTicks: 0, datagram: bytes))
             }
             fixture.absorb(.reports(reports, dropped: 0))
         }

@@ -317,7 +317,7 @@ struct RandomEvents {
             let header = Report.Header(sequence: number, droppedRecords: number / 7, sentAt: self.now)
             let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
             let ticks = owner.startBoottimeNanoseconds / 10_000_000
-            reports.append(ReceivedReport(pid: owner.pid, startTicks: ticks, datagram: datagram))
+            reports.append(ReceivedReport(pid: owner.pid, uid: 0, startTicks: ticks, datagram: datagram))
         }
         if self.chance(5) { self.dropped += 1 }
         events.append(.reports(reports, dropped: self.dropped))

@@ -18,10 +18,18 @@ extension LedgerFixture {
     }
 
     /// - Parameter startTicks: 0 for the fixture's processes, which began 5 ns after the boot.
-    mutating func report(_ records: [Report.Record], pid: Int32 = 1, startTicks: UInt64? = 0) {
+    mutating func report(
+        _ records: [Report.Record],
+        pid: Int32 = 1,
+        uid: UInt32 = 0,
+        startTicks: UInt64? = 0
+    ) {
         let reports = records.isEmpty ? [] : datagrams(records)
         self.absorb(
-            .reports(reports.map { ReceivedReport(pid: pid, startTicks: startTicks, datagram: $0) }, dropped: 0)
+            .reports(
+                reports.map { ReceivedReport(pid: pid, uid: uid, startTicks: startTicks, datagram: $0) },
+                dropped: 0
+            )
         )
         self.tick()
     }
@@ -43,7 +51,7 @@ func received(_ records: [Report.Record], _ header: Report.Header) -> ReceivedRe
     var writer = ReportWriter()
     for record in records { _ = writer.append(record) }
     let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
-    return ReceivedReport(pid: 1, startTicks: 0, datagram: datagram)
+    return ReceivedReport(pid: 1, uid: 0, startTicks: 0, datagram: datagram)
 }
 
 func datagram(_ records: [Report.Record]) -> [UInt8] { datagrams(records)[0] }

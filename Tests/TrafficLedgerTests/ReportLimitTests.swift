@@ -33,7 +33,9 @@ struct ReportLimitTests {
     /// Sends records without a tick.
     private func send(_ records: [Report.Record], of pid: Int32, to fixture: inout LedgerFixture) {
         let reports = records.isEmpty ? [] : datagrams(records)
-        fixture.absorb(.reports(reports.map { ReceivedReport(pid: pid, startTicks: 0, datagram: $0) }, dropped: 0))
+        fixture.absorb(
+            .reports(reports.map { ReceivedReport(pid: pid, uid: 0, startTicks: 0, datagram: $0) }, dropped: 0)
+        )
     }
 
     @Test("a process and a user may have a limited number of claims waiting; another user's claims still wait")

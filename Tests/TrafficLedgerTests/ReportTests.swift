@@ -70,6 +70,42 @@ struct ReportTests {
         #expect(fixture.snapshot.capture.reports.unknownProcess == 2)
     }
 
+    @Test("a report that is read when its sender is gone is of a process that ran as the sender's user")
+    func gone() {
+        var fixture = LedgerFixture()
+        let process = LedgerFixture.process(1)
+        func use(_ serial: UInt64, as uid: UInt32) {
+            var owner = LedgerFixture.owner(process, sent: 1_000, received: 3_000, name: "web")
+            owner.uid = uid
+            fixture.absorb(LedgerFixture.socket(serial, [owner]))
+        }
+        use(7, as: 33)
+        fixture.absorb(.details(process, .init(name: "web", uid: 33)))
+        func joined(_ number: UInt64, as uid: UInt32, startTicks: UInt64? = nil) -> Bool {
+            let reports = { (fixture: LedgerFixture) in fixture.snapshot.capture.reports }
+            let before = reports(fixture)
+            fixture.report(
+                [.request(number, from: number * 100, to: number * 100 + 100)],
+                uid: uid,
+                startTicks: startTicks
+            )
+            let after = reports(fixture)
+            // Decided at once: a report of nobody does not wait.
+            #expect(after.joined + after.unknownProcess == before.joined + before.unknownProcess + 1)
+            return after.joined > before.joined
+        }
+        // Another user's process had the pid.
+        #expect(!joined(1, as: 9))
+        #expect(joined(2, as: 33))
+        // Before it used a socket as 33, and after.
+        #expect(!joined(3, as: 0) && !joined(4, as: 34))
+        use(8, as: 0)
+        #expect(joined(3, as: 0))
+        // As 34 it was still there when its report was read. So later reports as 34 are its own too.
+        #expect(joined(5, as: 34, startTicks: 0) && joined(6, as: 34))
+        #expect(!joined(7, as: 9))
+    }
+
     @Test("bytes claimed twice count once: the same record, a copy under another number, an overlap")
     func duplicates() {
         var fixture = LedgerFixture.reporting()

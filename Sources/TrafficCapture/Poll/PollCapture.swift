@@ -96,7 +96,7 @@ public final class PollCapture: CaptureSource {
         let isPreexisting = before?.observation.preexisting ?? (self.baselines[entry.cookie] != nil)
         let baseline = before?.baseline ?? self.baselines[entry.cookie] ?? PayloadBytes()
         // A socket keeps its first known owner: after close(2) the socket has no owner any more.
-        var owner = before?.observation.owners.first ?? self.owners.owner(ofInode: entry.inode, uid: entry.uid)
+        var owner = before?.observation.owners.first ?? self.owners.owner(ofInode: entry.inode)
         let counted = entry.payload.growth(since: baseline)
         // Bytes from before the owner was known stay without an owner.
         let unowned = owner == nil ? counted : before?.observation.unowned ?? PayloadBytes()
@@ -128,6 +128,7 @@ public final class PollCapture: CaptureSource {
 private struct SocketOwners {
     private var owners: [UInt32: ProcessIdentity] = [:]
     private var names: [ProcessIdentity: String] = [:]
+    private var users: [ProcessIdentity: UInt32] = [:]
 
     /// Reads `/proc` again if the holder of any socket is unknown, and forgets sockets that are gone.
     mutating func refresh(inodes: Set<UInt32>) {
@@ -142,11 +143,17 @@ private struct SocketOwners {
                 startBoottimeNanoseconds: ticks * ProcessIdentity.nanosecondsPerTick
             )
             self.names[process] = ProcessDirectory.name(pid: pid)
+            // Not the socket's user: who made the socket may have passed it to this process.
+            self.users[process] = ProcessDirectory.user(pid: pid)
             for inode in held { self.owners[inode] = process }
         }
+        let holders = Set(self.owners.values)
+        self.names = self.names.filter { holders.contains($0.key) }
+        self.users = self.users.filter { holders.contains($0.key) }
     }
 
-    func owner(ofInode inode: UInt32, uid: UInt32) -> OwnerObservation? {
-        self.owners[inode].map { OwnerObservation(identity: $0, name: self.names[$0] ?? "", uid: uid) }
+    func owner(ofInode inode: UInt32) -> OwnerObservation? {
+        guard let process = self.owners[inode], let uid = self.users[process] else { return nil }
+        return OwnerObservation(identity: process, name: self.names[process] ?? "", uid: uid)
     }
 }

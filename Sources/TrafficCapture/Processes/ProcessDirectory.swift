@@ -13,6 +13,28 @@ package enum ProcessDirectory {
         contents(ofFile: "/proc/\(pid)/stat").flatMap { startTicks(stat: $0) }
     }
 
+    /// The start time of a process whose real user this is: the kernel attaches that one to messages.
+    ///
+    /// - Returns: `nil` if there is no such process.
+    package static func startTicks(pid: Int32, ofUser uid: UInt32) -> UInt64? {
+        // Of one process, also if the pid is another one's meanwhile.
+        guard let folder = try? OwnedDescriptor(path: "/proc/\(pid)", flags: O_DIRECTORY),
+            let status = contents(ofFile: "/proc/self/fd/\(folder.descriptor)/status"), user(status: status) == uid
+        else { return nil }
+        return contents(ofFile: "/proc/self/fd/\(folder.descriptor)/stat").flatMap { startTicks(stat: $0) }
+    }
+
+    /// The real user of a process; `nil` if there is no such process.
+    static func user(pid: Int32) -> UInt32? { contents(ofFile: "/proc/\(pid)/status").flatMap { user(status: $0) } }
+
+    /// `Uid:`, then the real, effective, saved and file system user, separated by tabs. Names have no newline here.
+    static func user(status: [UInt8]) -> UInt32? {
+        let label = Array("Uid:".utf8)
+        let line = status.split(separator: UInt8(ascii: "\n")).first { $0.starts(with: label) }
+        let users = line?.dropFirst(label.count).split(separator: UInt8(ascii: "\t"))
+        return users?.first.flatMap { UInt32(String(decoding: $0, as: UTF8.self)) }
+    }
+
     /// The second field is the name in parentheses. The name may contain blanks and parentheses, so fields are counted
     /// from the last parenthesis.
     static func startTicks(stat: [UInt8]) -> UInt64? {

@@ -82,6 +82,7 @@ struct ReportAccounts: Codable {
                 self.counters.unknownProcess += 1
                 continue
             }
+            processes.change(identity) { $0.note(user: report.uid) }
             let sender = self.sender(identity, in: processes)
             self.read(report.datagram, from: sender, round)
             self.passOn(to: identity, in: &processes)

@@ -24,7 +24,7 @@ final class ReportRound {
     private let lateSockets: LateSockets
     /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Known] = [:]
-    private var identities: [Int32: [ProcessIdentity]] = [:]
+    private var processes: [Int32: [(identity: ProcessIdentity, users: Set<UInt32>)]] = [:]
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private let bootedAt: Int64
 
@@ -32,22 +32,26 @@ final class ReportRound {
     init(
         sockets: SocketTable,
         lateSockets: LateSockets,
-        processes: some Collection<ProcessIdentity>,
+        processes: some Collection<ProcessAccount>,
         bootedAt: Int64
     ) {
         (self.sockets, self.lateSockets) = (sockets, lateSockets)
         self.bootedAt = bootedAt
-        for process in processes { self.identities[process.pid, default: []].append(process) }
+        for process in processes {
+            self.processes[process.identity.pid, default: []].append((process.identity, process.users))
+        }
     }
 
-    /// The process that sent a report: the process of that pid with the report's start time. If the report has no start
-    /// time, the process of that pid that began last.
+    /// The process that sent a report, if the kernel has seen it use a socket.
+    ///
+    /// The kernel says which pid and which user a sender has. Where the sender was still there when the inbox read the
+    /// report, its start time has to match too. If the sender was gone, any process may have had the pid. So then the
+    /// process of that pid that began last counts, of those known to have run as this user.
     func process(of report: ReceivedReport) -> ProcessIdentity? {
-        let candidates = self.identities[report.pid] ?? []
-        guard let ticks = report.startTicks else {
-            return candidates.max { $0.startBoottimeNanoseconds < $1.startBoottimeNanoseconds }
-        }
-        return candidates.first { $0.startTicks == ticks }
+        let candidates = self.processes[report.pid] ?? []
+        if let ticks = report.startTicks { return candidates.first { $0.identity.startTicks == ticks }?.identity }
+        return candidates.filter { $0.users.contains(report.uid) }.map(\.identity)
+            .max { $0.startBoottimeNanoseconds < $1.startBoottimeNanoseconds }
     }
 
     /// Finds a socket, and whether a process has used it. Usually, the next record of a socket is of the same process.

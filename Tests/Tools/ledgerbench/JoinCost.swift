@@ -79,7 +79,7 @@ struct JoinCost: ParsableCommand {
             var header = Report.Header()
             header.sequence = UInt32(first / Self.inDatagram)
             let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
-            return ReceivedReport(pid: 1, startTicks: 0, datagram: datagram)
+            return ReceivedReport(pid: 1, uid: 1_000, startTicks: 0, datagram: datagram)
         }
     }
 

@@ -97,7 +97,12 @@ struct MetricsCost: ParsableCommand {
             var header = Report.Header()
             header.sequence = UInt32(number / self.programs)
             let datagram = writer.finish(header) { bytes in bytes.indices.map { bytes[$0] } }
-            return ReceivedReport(pid: Int32(number % self.programs + 1), startTicks: 0, datagram: datagram)
+            return ReceivedReport(
+                pid: Int32(number % self.programs + 1),
+                uid: self.user(number % self.programs + 1),
+                startTicks: 0,
+                datagram: datagram
+            )
         }
     }
 }
