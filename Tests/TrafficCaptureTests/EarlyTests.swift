@@ -20,8 +20,7 @@ extension LiveCaptureTests {
             try Self.sendStrays(segments, to: try Self.listen(listener.descriptor))
             let pair = try SocketPair()
             try pair.transfer(1_000)
-            var seen: [UInt64: SocketObservation] = [:]
-            try capture.sweep { if case .socket(let socket) = $0 { seen[socket.cookie.rawValue] = socket } }
+            let seen = try capture.look()
             return pair.cookies.compactMap { seen[$0] }
         }
         #expect(cookies.map(\.role) == [.client, .server])

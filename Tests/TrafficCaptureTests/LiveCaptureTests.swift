@@ -57,13 +57,14 @@ struct LiveCaptureTests {
         try lastPair?.transfer(200)
         // The ring was not drained, and one user's part of 4 KiB is less than two records. TCP destroys a
         // socket when the last FIN is acknowledged, and on a busy machine that is after the first sweep, too.
-        var recorded: [UInt64: PayloadBytes] = [:]
+        var recorded = LatestRecords()
         var rows: [FoldedRows.Row] = []
         var loss = CaptureLoss()
         var sweeps = 0
         // The loop compares bytes: other suites of this process close sockets, too, and rows do not tell them apart.
         let counted = {
-            recorded.values.reduce(PayloadBytes(), +) + rows.reduce(PayloadBytes()) { $0 + $1.owner.payload }
+            cookies.compactMap { recorded[$0]?.ownedPayload }.reduce(PayloadBytes(), +)
+                + rows.reduce(PayloadBytes()) { $0 + $1.owner.payload }
         }
         while counted().isBehind(PayloadBytes(sent: 20_100, received: 20_100)) && sweeps < 1_000 {
             sweeps += 1
@@ -73,13 +74,10 @@ struct LiveCaptureTests {
                 if case .rows(let folded) = event {
                     rows += folded.processes.filter { $0.owner.identity.pid == getpid() }
                 }
-                guard case .socket(let socket) = event else { return }
-                let cookie = socket.cookie.rawValue
-                // Closes the pair, now that the walk has reported it.
-                if lastCookies.contains(cookie) { lastPair = nil }
-                guard cookies.contains(cookie) else { return }
                 // A record has a socket's totals, and a row what no record has.
-                recorded[cookie] = socket.owners.reduce(PayloadBytes()) { $0 + $1.payload }
+                recorded.absorb(event)
+                // Closes the pair, now that the walk has reported it.
+                if case .socket(let socket) = event, lastCookies.contains(socket.cookie.rawValue) { lastPair = nil }
             }
             usleep(10_000)
         }
@@ -312,8 +310,7 @@ struct LiveCaptureTests {
         try pair.transfer(5_000)
         let capture = try BPFCapture(method: self.method)
         try pair.transfer(321)
-        var seen: [UInt64: SocketObservation] = [:]
-        try capture.sweep { if case .socket(let socket) = $0 { seen[socket.cookie.rawValue] = socket } }
+        let seen = try capture.look()
         let ends = try pair.cookies.map { try #require(seen[$0]) }
         #expect(ends.map(\.preexisting) == [true, true])
         // Another test may just have forked. Until that test's child runs its own program, the child holds these
@@ -332,12 +329,7 @@ struct LiveCaptureTests {
         let capture = try BPFCapture(method: self.method)
         var buffer = bytes
         #expect(recv(pair.server.descriptor, &buffer, 1_000, Int32(MSG_WAITALL)) == 1_000)
-        var received: UInt64 = 0
-        try capture.sweep {
-            guard case .socket(let socket) = $0, socket.cookie.rawValue == pair.cookies[1] else { return }
-            received = socket.owners.reduce(0) { $0 + $1.payload.received }
-        }
-        #expect(received == 1_000)
+        #expect(try capture.last(pair.cookies[1])?.ownedPayload.received == 1_000)
     }
 
     /// Tests both kinds of sweep, whichever this kernel would use.
@@ -346,18 +338,14 @@ struct LiveCaptureTests {
         let pair = try SocketPair()
         let capture = try BPFCapture(method: self.method, refusing: ofHeldSockets ? [BPFPrograms.sweep] : [])
         #expect(capture.status.blindSpots.contains { $0.contains("sweep_sockets") } || !ofHeldSockets)
-        try pair.transfer(10)
-        try pair.settle()
         let ours = pair.cookies
-        let reported = { () throws -> Int in
-            var count = 0
-            try capture.sweep { if case .socket(let socket) = $0, ours.contains(socket.cookie.rawValue) { count += 1 } }
-            return count
+        for total: UInt64 in [10, 11] {
+            try pair.transfer(total == 10 ? 10 : 1)
+            try pair.settle()
+            let news = try capture.look()
+            #expect(ours.map { news[$0]?.ownedPayload.total } == [total, total])
+            #expect(try capture.look().byCookie.keys.filter(ours.contains).isEmpty)
         }
-        #expect(try reported() == 2)
-        #expect(try reported() == 0)
-        try pair.transfer(1)
-        #expect(try reported() == 2)
     }
 
     @Test("the poll method counts the same bytes as the BPF programs", arguments: [1, 100, 70_000], [false, true])
@@ -367,17 +355,13 @@ struct LiveCaptureTests {
         try poll.sweep { _ in }
         let pair = try SocketPair()
         try pair.transfer(count)
-        var totals: [String: [UInt64: PayloadBytes]] = [:]
-        for (name, source) in [("bpf", capture), ("poll", poll)] as [(String, any CaptureSource)] {
-            try source.sweep {
-                guard case .socket(let socket) = $0, pair.cookies.contains(socket.cookie.rawValue) else { return }
-                totals[name, default: [:]][socket.cookie.rawValue] = socket.owners.reduce(PayloadBytes()) {
-                    $0 + $1.payload
-                }
-            }
+        var polled: [UInt64: PayloadBytes] = [:]
+        try poll.sweep { if case .socket(let socket) = $0 { polled[socket.cookie.rawValue] = socket.ownedPayload } }
+        let counted = try capture.look()
+        for cookie in pair.cookies {
+            #expect(counted[cookie]?.ownedPayload.total == UInt64(count))
+            #expect(counted[cookie]?.ownedPayload == polled[cookie])
         }
-        #expect(totals["bpf"]?.count == 2)
-        #expect(totals["bpf"] == totals["poll"])
     }
 
     @Test("a stopped pace stops at once, and an idle one sweeps")

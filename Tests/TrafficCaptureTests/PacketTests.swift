@@ -56,15 +56,16 @@ extension LiveCaptureTests {
                 let pair = try SocketPair()
                 for _ in 0..<200 { try pair.transfer(10_000) }
                 usleep(100_000)  // a delayed acknowledgement
-                var (sent, received) = ([UInt64: UInt64](), [UInt64: UInt64]())
-                try capture.sweep { event in
-                    if case .packets = event { Issue.record("packets of interfaces") }
-                    guard case .socket(let socket) = event, socket.networkNamespace == own else { return }
-                    sent[socket.serial] = socket.wire?.sent.total
-                    received[socket.serial] = socket.wire?.received.total
+                var latest = LatestRecords()
+                for _ in 1...2 {
+                    try capture.sweep { event in
+                        if case .packets = event { Issue.record("packets of interfaces") }
+                        latest.absorb(event)
+                    }
                 }
+                let wire = latest.byCookie.values.filter { $0.networkNamespace == own }.compactMap(\.wire)
                 return (
-                    sent: sent.values.reduce(0, +), received: received.values.reduce(0, +),
+                    sent: wire.reduce(0) { $0 + $1.sent.total }, received: wire.reduce(0) { $0 + $1.received.total },
                     passed: OwnNamespace.loopbackCounters().bytes - start.bytes
                 )
             }
@@ -79,12 +80,9 @@ extension LiveCaptureTests {
                 let start = OwnNamespace.loopbackCounters()
                 let pair = try SocketPair()
                 for _ in 0..<200 { try pair.transfer(10_000) }
-                var sent: [UInt64: WireBytes] = [:]
-                try capture.sweep {
-                    if case .socket(let socket) = $0 { sent[socket.cookie.rawValue] = socket.wire?.sent }
-                }
+                let seen = try capture.look()
                 return (
-                    sent: pair.cookies.compactMap { sent[$0] },
+                    sent: pair.cookies.compactMap { seen[$0]?.wire?.sent },
                     passed: OwnNamespace.loopbackCounters().bytes - start.bytes
                 )
             }

@@ -64,13 +64,38 @@ struct SocketPair: ~Copyable {
     }
 }
 
-extension BPFCapture {
-    /// The last record of a sweep for a socket.
-    func last(_ cookie: UInt64) throws -> SocketObservation? {
-        var last: SocketObservation?
-        try self.sweep { if case .socket(let socket) = $0, socket.cookie.rawValue == cookie { last = socket } }
-        return last
+extension SocketObservation {
+    /// What its owners moved.
+    var ownedPayload: PayloadBytes { self.owners.reduce(PayloadBytes()) { $0 + $1.payload } }
+}
+
+/// The latest record of each socket. A sweep may bring an older record after a newer one: what the walk over the network
+/// namespaces has put into the ring comes last.
+struct LatestRecords {
+    private(set) var byCookie: [UInt64: SocketObservation] = [:]
+
+    subscript(_ cookie: UInt64) -> SocketObservation? { self.byCookie[cookie] }
+
+    mutating func absorb(_ event: CaptureEvent) {
+        guard case .socket(let socket) = event else { return }
+        let known = self.byCookie[socket.cookie.rawValue]?.record ?? 0
+        if socket.record.map({ $0 > known }) ?? true { self.byCookie[socket.cookie.rawValue] = socket }
     }
+}
+
+extension BPFCapture {
+    /// The latest record of each socket that changed since the last look.
+    ///
+    /// Two sweeps: while the walk over the network namespaces writes a record of a socket, a sweep passes over that
+    /// socket, and the next sweep has the record.
+    func look() throws -> LatestRecords {
+        var latest = LatestRecords()
+        for _ in 1...2 { try self.sweep { latest.absorb($0) } }
+        return latest
+    }
+
+    /// The latest record of a socket, if the socket changed since the last look.
+    func last(_ cookie: UInt64) throws -> SocketObservation? { try self.look()[cookie] }
 
     /// The socket's final record. TCP ends a socket some time after close(2); this function waits for the record.
     ///
