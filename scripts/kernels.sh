@@ -39,6 +39,9 @@ boot_kernel() {
     # This is not possible since Linux 6.18: there BPF allocates by kmalloc_nolock(), which fails where the processor
     # has no CMPXCHG16B.
     [[ $1 == newest ]] || append+=' clearcpuid=141'
+    # Without this the kernel looks whether the timer ticks, and panics where the emulation stands still for a moment,
+    # because other programs have the processors: "IO-APIC + timer doesn't work!".
+    append+=' no_timer_check'
     # In the foreground: QEMU ends with the script that waits for it.
     timeout --foreground "$4" qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m "$3" -nographic -no-reboot -nic none \
         -kernel "$image" -initrd "$2" -append "$append" </dev/null 2>&1 | sed -u 's/\r//g' >"$5" || true
