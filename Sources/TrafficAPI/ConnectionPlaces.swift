@@ -1,22 +1,34 @@
+import Dispatch
 import NIOCore
 import NIOHTTPTypes
+import NIOPosix
 import Synchronization
+import TrafficModel
 
-/// The connections of one listener. A new one always gets a place. If there are too many, another gives way: the one whose
-/// client the server has waited for longest, or, if it waits for none, the one that is being answered for longest.
+/// The connections of one listener, and who pays for each. A new one always gets a place. If there are too many, another
+/// gives way: of the payer with the most, the one for whose client the server has waited longest, or else the one that is
+/// being answered for longest. Root's give way only to root's.
 ///
 /// Strangers share a listener. Whoever opens connections and says nothing, asks slowly, or does not read, must not keep
 /// others out.
 final class ConnectionPlaces: Sendable {
+    /// Bytes. Linux would let the buffer of a connection grow to megabytes (`tcp_wmem`), and a client that does not read
+    /// keeps it full.
+    private static let sendBuffer: ChannelOptions.Types.SocketOption.Value = 131_072
+
     private struct Entry {
         let channel: any Channel
+        /// Of all connections; an identifier of a channel may come again.
+        let serial: UInt64
+        var payer: Payer
+        /// Whether the kernel was asked for the payer, if it has to be.
+        var isKnown: Bool
+        /// Requests that wait for the payer.
+        var asking: [CheckedContinuation<Payer?, Never>] = []
         /// Later connections, requests and answers have higher numbers.
         var number: UInt64
         /// A whole request has come whose answer is not complete.
         var isBeingAnswered = false
-
-        /// The lowest one gives way.
-        var rank: (Int, UInt64) { (self.isBeingAnswered ? 1 : 0, self.number) }
     }
 
     private struct State {
@@ -25,26 +37,116 @@ final class ConnectionPlaces: Sendable {
     }
 
     private let limit: Int
+    private let userOfPeer: ControlServer.UserOfPeer
+    /// The kernel may let a question wait (`sock_diag_mutex` before Linux 6.9), and event loops must not.
+    private let questions = DispatchQueue(label: "trafficd.peers")
+    /// A connection whose question waited longer pays as one of ``Payer/thisHost`` or of its address.
+    private let patience: Duration
     private let state = Mutex(State())
 
-    init(limit: Int) { self.limit = limit }
+    init(
+        limit: Int,
+        patience: Duration = .seconds(1),
+        userOfPeer: @escaping ControlServer.UserOfPeer = { _, _ in nil }
+    ) {
+        (self.limit, self.patience, self.userOfPeer) = (limit, patience, userOfPeer)
+    }
+
+    /// Who pays for the answers on a connection.
+    ///
+    /// - Returns: `nil` if the connection has no place any more.
+    func payer(of channel: any Channel) async -> Payer? {
+        await withCheckedContinuation { request in
+            let payer = self.state.withLock { state -> Payer?? in
+                guard let index = state.entries.index(forKey: ObjectIdentifier(channel)) else { return .some(nil) }
+                if state.entries.values[index].isKnown { return state.entries.values[index].payer }
+                state.entries.values[index].asking.append(request)
+                return nil
+            }
+            if let payer { request.resume(returning: payer) }
+        }
+    }
 
     /// For a new connection.
     func handler() -> some ChannelDuplexHandler & RemovableChannelHandler { ConnectionPlace(self) }
 
+    /// Call this on the channel's event loop.
     fileprivate func add(_ channel: any Channel) {
-        let surplus = self.state.withLock { state -> (any Channel)? in
-            var surplus: (any Channel)?
-            if state.entries.count >= self.limit, let first = state.entries.values.min(by: { $0.rank < $1.rank }) {
-                state.entries[ObjectIdentifier(first.channel)] = nil
-                surplus = first.channel
+        _ = channel.setOption(.socketOption(.so_sndbuf), value: Self.sendBuffer)
+        var payer = Payer.thisHost
+        var ends: (peer: TrafficModel.SocketAddress, own: TrafficModel.SocketAddress)?
+        if let peer = TrafficModel.SocketAddress(channel.remoteAddress),
+            let own = TrafficModel.SocketAddress(channel.localAddress)
+        {
+            payer = Payer(peer: peer, own: own, user: nil)
+            ends = (peer, own)
+        } else if let credentials = try? PeerCredentials(onEventLoopOf: channel) {
+            payer = Payer(uid: credentials.uid)
+        }
+        let isKnown = ends == nil
+        let (serial, surplus) = self.state.withLock { state in
+            var surplus: Entry?
+            if state.entries.count >= self.limit, let first = Self.surplus(of: state.entries.values, with: payer) {
+                surplus = state.entries.removeValue(forKey: ObjectIdentifier(first.channel))
             }
             state.last += 1
-            state.entries[ObjectIdentifier(channel)] = Entry(channel: channel, number: state.last)
-            return surplus
+            state.entries[ObjectIdentifier(channel)] = Entry(
+                channel: channel,
+                serial: state.last,
+                payer: payer,
+                isKnown: isKnown,
+                number: state.last
+            )
+            return (state.last, surplus)
+        }
+        if let ends {
+            let arrival = ContinuousClock.now
+            self.questions.async { self.ask(ends.peer, ends.own, of: channel, serial: serial, since: arrival) }
         }
         // Outside the lock: it may call `remove(_:)`.
-        surplus?.close(promise: nil)
+        if let surplus { Self.end(surplus) }
+    }
+
+    private func ask(
+        _ peer: TrafficModel.SocketAddress,
+        _ own: TrafficModel.SocketAddress,
+        of channel: any Channel,
+        serial: UInt64,
+        since arrival: ContinuousClock.Instant
+    ) {
+        let isThere = self.state.withLock { $0.entries[ObjectIdentifier(channel)]?.serial == serial }
+        guard isThere else { return }
+        let isLate = ContinuousClock.now - arrival > self.patience
+        let payer = Payer(peer: peer, own: own, user: isLate ? nil : self.userOfPeer(peer, own))
+        let asking = self.state.withLock { state -> [CheckedContinuation<Payer?, Never>] in
+            guard let index = state.entries.index(forKey: ObjectIdentifier(channel)),
+                state.entries.values[index].serial == serial
+            else { return [] }
+            state.entries.values[index].payer = payer
+            state.entries.values[index].isKnown = true
+            defer { state.entries.values[index].asking = [] }
+            return state.entries.values[index].asking
+        }
+        for request in asking { request.resume(returning: payer) }
+    }
+
+    /// Which connection gives way.
+    ///
+    /// - Parameter payer: Who has one more.
+    private static func surplus(of entries: some Collection<Entry>, with payer: Payer) -> Entry? {
+        var counts = [payer: 1]
+        for entry in entries { counts[entry.payer, default: 0] += 1 }
+        let strangers = entries.filter { $0.payer != .user(0) }
+        let candidates = strangers.isEmpty ? Array(entries) : strangers
+        let most = candidates.map { counts[$0.payer] ?? 0 }.max()
+        let ofMost = candidates.filter { counts[$0.payer] == most }
+        let idle = ofMost.filter { !$0.isBeingAnswered }
+        return (idle.isEmpty ? ofMost : idle).min { $0.number < $1.number }
+    }
+
+    private static func end(_ entry: Entry) {
+        for request in entry.asking { request.resume(returning: nil) }
+        entry.channel.close(promise: nil)
     }
 
     fileprivate func note(_ channel: any Channel, isBeingAnswered: Bool) {
@@ -57,7 +159,8 @@ final class ConnectionPlaces: Sendable {
     }
 
     fileprivate func remove(_ channel: any Channel) {
-        self.state.withLock { _ = $0.entries.removeValue(forKey: ObjectIdentifier(channel)) }
+        let entry = self.state.withLock { $0.entries.removeValue(forKey: ObjectIdentifier(channel)) }
+        for request in entry?.asking ?? [] { request.resume(returning: nil) }
     }
 }
 

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
-import Logging
 import NIOCore
+import Synchronization
 import TrafficAudit
 import TrafficExport
 import TrafficFeed
@@ -14,8 +14,13 @@ import TrafficQuery
 struct ControlContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
-    /// The middleware sets this when it knows the viewer. Until then the viewer has the fewest rights.
+    /// The middleware sets these when it knows them. Until then the viewer has the fewest rights.
     var viewer = Viewer.network
+    var payer = Payer.thisHost
+    /// Whether the client may still read an answer.
+    var isClientThere: @Sendable () -> Bool = { true }
+
+    var endConnection: @Sendable () -> Void { { [channel] in channel.close(promise: nil) } }
 
     init(source: ApplicationRequestContextSource) {
         self.coreContext = CoreRequestContextStorage(source: source)
@@ -31,10 +36,21 @@ enum ControlAPI {
         case credentials(AccessRule)
         /// By the token that it sends.
         ///
-        /// - Parameter names: Names that clients may use for this host, besides its addresses and `localhost`.
-        case network(names: Set<String>, tokens: AccessTokens = AccessTokens())
+        /// - Parameters:
+        ///   - names: Names that clients may use for this host, besides its addresses and `localhost`.
+        ///   - places: Knows who pays for a connection.
+        case network(names: Set<String>, tokens: AccessTokens = AccessTokens(), places: ConnectionPlaces? = nil)
         /// Every client is this viewer; for tests.
         case fixed(Viewer)
+    }
+
+    /// - Parameter question: Asks history.
+    private static func asking<Report>(_ question: () async throws -> Report) async throws -> Report {
+        do {
+            return try await question()
+        } catch let refusal as HistoryRefusal {
+            throw Problem(refusal)
+        }
     }
 
     static func router(
@@ -42,26 +58,36 @@ enum ControlAPI {
         cost: any CostSource,
         history: (any HistorySource)? = nil,
         alerts: any AlertSource,
-        metrics: MetricsTexts = MetricsTexts(),
+        answers: UnreadAnswers = UnreadAnswers(),
+        measured: LastMeasurement = LastMeasurement(),
         receivers: @escaping @Sendable () -> [PushStatus] = { [] },
         streams: StreamSlots = StreamSlots(limit: 64),
         access: Access
     ) -> Router<ControlContext> {
         let router = Router(context: ControlContext.self, options: .autoGenerateHeadEndpoints)
+        let (awaited, awaitedMetrics) = (AwaitedReading<Reading>(), AwaitedReading<MetricsReading>())
         router.middlewares.add(ProblemMiddleware())
         switch access {
-        case .network(let names, _): router.middlewares.add(HostMiddleware(names: names))
+        case .network(let names, _, _): router.middlewares.add(HostMiddleware(names: names))
         // A browser reaches control.sock too, through ssh.
         case .credentials: router.middlewares.add(HostMiddleware(names: [], takesPlainNames: true))
         case .fixed: break
         }
         router.middlewares.add(ViewerMiddleware(access: access))
 
-        for file in PageFile.all { router.get(RouterPath(file.path)) { _, _ in Response(file) } }
+        for file in PageFile.all {
+            // All clients have the same bytes.
+            let bytes = ByteBuffer(bytes: file.bytes)
+            router.get(RouterPath(file.path)) { _, _ in Response(file, bytes) }
+        }
         router.get("/healthz") { request, _ in
             _ = try QueryParameters(request, known: [])
             guard source.isReady else { throw Problem.noSnapshotYet }
-            return Response.document(Array("{\"status\":\"ok\"}\n".utf8), mediaType: ExportFormat.json.mediaType)
+            return Response(
+                status: .ok,
+                headers: [.contentType: ExportFormat.json.mediaType],
+                body: ResponseBody(byteBuffer: ByteBuffer(string: "{\"status\":\"ok\"}\n"))
+            )
         }
         for view in SnapshotView.allCases {
             router.get("/v1/\(view.rawValue)") { request, context in
@@ -75,11 +101,10 @@ enum ControlAPI {
                     viewer: context.viewer
                 )
                 let format = try parameters.word("format", fallback: ExportFormat.json)
-                let reading = try await source.freshOrProblem()
-                return Response.document(
-                    query.apply(to: reading).encoded(as: format, table: view.table),
-                    mediaType: format.mediaType
-                )
+                return try await answers.response(to: request, context, format.mediaType, of: source, awaited) {
+                    reading in
+                    query.apply(to: reading).encoded(as: format, table: view.table)
+                }
             }
         }
         router.get("/v1/stream") { request, context in
@@ -92,21 +117,34 @@ enum ControlAPI {
             )
             let interval = try parameters.seconds("interval", atMost: 3600)
             guard source.isReady else { throw Problem.noSnapshotYet }
-            let slot = try streams.take()
-            return Response(
-                status: .ok,
-                headers: [.contentType: ExportFormat.ndjson.mediaType],
-                body: ResponseBody(lines: query, interval: interval, of: source, to: request, in: slot)
-            )
+            let slot = try streams.take(for: context.payer, end: context.endConnection)
+            let eventLoop = context.channel.eventLoop
+            let body = ResponseBody(interval: interval, of: source, to: request, on: eventLoop, in: slot) {
+                let answer = try? await answers.answer(
+                    to: request,
+                    context,
+                    ExportFormat.ndjson.mediaType,
+                    read: {
+                        guard let reading = source.newest else { throw CancellationError() }
+                        return reading
+                    },
+                    awaited: awaited,
+                    takenAt: { $0.snapshot.takenBoottimeNanoseconds }
+                ) { reading in
+                    query.apply(to: reading).encoded(as: .json, table: query.view.table)
+                }
+                return answer.flatMap { answer in answer.takenAt.map { (answer, $0) } }
+            }
+            return Response(status: .ok, headers: [.contentType: ExportFormat.ndjson.mediaType], body: body)
         }
         router.get("/v1/exchanges") { request, context in
             let parameters = try QueryParameters(request, known: ["filter", "format"])
             let filter = try parameters.filter()
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard context.viewer != .network else { throw Problem.socketsWithheld }
-            let reading = try await source.freshOrProblem()
-            let report = ExchangeReport(reading.visible(to: context.viewer).filtered(by: filter))
-            return Response.document(report.encoded(as: format), mediaType: format.mediaType)
+            return try await answers.response(to: request, context, format.mediaType, of: source, awaited) { reading in
+                ExchangeReport(reading.visible(to: context.viewer).filtered(by: filter)).encoded(as: format)
+            }
         }
         router.get("/v1/history") { request, context in
             let known = ["bucket", "by", "filter", "format", "limit", "since", "until"]
@@ -114,7 +152,8 @@ enum ControlAPI {
             let question = try parameters.historyQuestion(from: context.viewer)
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard let history else { throw Problem.noHistory }
-            return try await Response.document(as: format) { try await history.answer(question) }
+            let report = try await Self.asking { try await history.answer(question) }
+            return await answers.response(context, format.mediaType, report.encoded(as: format))
         }
         router.get("/v1/history/month") { request, context in
             let known = ["class", "exceeding", "format", "month", "scope"]
@@ -122,18 +161,19 @@ enum ControlAPI {
             let question = try parameters.monthQuestion(from: context.viewer)
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard let history else { throw Problem.noHistory }
-            return try await Response.document(as: format) { try await history.answer(question) }
+            let report = try await Self.asking { try await history.answer(question) }
+            return await answers.response(context, format.mediaType, report.encoded(as: format))
         }
         router.get("/v1/alerts") { request, context in
             let format = try QueryParameters(request, known: ["format"]).word("format", fallback: ExportFormat.json)
             guard context.viewer == .administrator else { throw Problem.alertsWithheld }
-            return Response.document(alerts.alerts().encoded(as: format), mediaType: format.mediaType)
+            return await answers.response(context, format.mediaType, alerts.alerts().encoded(as: format))
         }
         router.get("/v1/alerts/changes") { request, context in
             let parameters = try QueryParameters(request, known: ["after"])
             let position = try parameters.alertPosition("after")
             guard context.viewer == .administrator else { throw Problem.alertsWithheld }
-            let slot = try streams.take()
+            let slot = try streams.take(for: context.payer, end: context.endConnection)
             return Response(
                 status: .ok,
                 headers: [.contentType: ExportFormat.ndjson.mediaType],
@@ -142,15 +182,30 @@ enum ControlAPI {
         }
         router.get("/metrics") { request, context in
             let hasCreated = try QueryParameters(request, known: ["created"]).flag("created")
-            guard let reading = await source.freshMetrics() else {
-                throw source.isReady ? Problem.sweepTooSlow : Problem.noSnapshotYet
-            }
             let format = MetricsFormat(accepting: request.headers[.accept])
-            let text = await metrics.text(of: reading, as: format, hasCreated: hasCreated, for: context.viewer)
+            // A user who sees only programs of their own gets neither the cost nor the receivers.
+            let isEverybody = if case .user = context.viewer { false } else { true }
+            let (cost, push) = isEverybody ? (measured.cost, receivers()) : (nil, [])
+            let answer = try await answers.answer(
+                to: request,
+                context,
+                format.mediaType,
+                // Administrators see no more of metrics than all clients over TCP.
+                sharedBy: isEverybody ? .network : context.viewer,
+                read: {
+                    if let reading = await source.freshMetrics() { return reading }
+                    throw source.isReady ? Problem.sweepTooSlow : Problem.noSnapshotYet
+                },
+                awaited: awaitedMetrics,
+                takenAt: { UInt64(clamping: $0.takenAt.nanosecondsSinceEpoch) }
+            ) { reading in
+                MetricsDocument(reading.visible(to: context.viewer), cost: cost, process: OwnProcess.now(), push: push)
+                    .encoded(as: format, hasCreated: hasCreated)
+            }
             return Response(
                 status: .ok,
                 headers: [.contentType: format.mediaType, .vary: "Accept"],
-                body: ResponseBody(text)
+                body: ResponseBody(answer, on: context.channel.eventLoop)
             )
         }
         router.get("/v1/audit") { request, context in
@@ -160,7 +215,8 @@ enum ControlAPI {
             let reading = try await source.freshOrProblem()
             do throws(AuditError) {
                 let report = try AuditReport(of: subject, in: reading, for: context.viewer)
-                return Response.document(report.json() + [UInt8(ascii: "\n")], mediaType: ExportFormat.json.mediaType)
+                let json = report.json() + [UInt8(ascii: "\n")]
+                return await answers.response(context, ExportFormat.json.mediaType, json)
             } catch {
                 throw Problem(error)
             }
@@ -169,8 +225,8 @@ enum ControlAPI {
             let time = try QueryParameters(request, known: ["cost"]).seconds("cost", atMost: 10)
             guard source.isReady else { throw Problem.noSnapshotYet }
             guard time == nil || context.viewer == .administrator else { throw Problem.costWithheld }
-            let measured = try await cost.measure(nanoseconds: time, for: request)
-            if let measured { metrics.keep(measured) }
+            let cost = try await cost.measure(nanoseconds: time, for: request)
+            if let cost { measured.keep(cost) }
             // Read after the wait, so that the reading has the losses of that time.
             let reading = try await source.freshOrProblem()
             // As in /metrics: a user who sees only programs of their own does not see the receivers.
@@ -182,112 +238,106 @@ enum ControlAPI {
                 checks: source.checks()
                     + receivers.map { $0.check(tellsReason: context.viewer == .administrator) },
                 limits: source.limits,
-                cost: measured
+                cost: cost
             )
-            var response = Response.document(
-                report.json() + [UInt8(ascii: "\n")],
-                mediaType: ExportFormat.json.mediaType
-            )
+            let json = report.json() + [UInt8(ascii: "\n")]
+            var response = await answers.response(context, ExportFormat.json.mediaType, json)
             // To notice the end of the connection, `measure` reads the stream from which a next request would come. So
             // this connection can't serve a next request.
-            if measured != nil { response.headers[.connection] = "close" }
+            if cost != nil { response.headers[.connection] = "close" }
             return response
         }
         return router
     }
 }
 
-extension Response {
-    /// - Parameter report: Asks history.
-    fileprivate static func document(
-        as format: ExportFormat,
-        _ report: () async throws -> some ListDocument
+extension UnreadAnswers {
+    /// - Parameters:
+    ///   - viewer: One who sees the same; `nil`: the viewer of the request.
+    ///   - read: Takes the reading that the answer is about.
+    ///   - takenAt: When the reading was taken.
+    fileprivate func answer<Value: Sendable>(
+        to request: Request,
+        _ context: ControlContext,
+        _ mediaType: String,
+        sharedBy viewer: Viewer? = nil,
+        read: () async throws -> Value,
+        awaited: AwaitedReading<Value>,
+        takenAt: (Value) -> UInt64,
+        _ make: @escaping @Sendable (Value) -> [UInt8]
+    ) async throws -> Answer {
+        try await self.answer(
+            for: context.payer,
+            isWanted: context.isClientThere,
+            read: read,
+            awaited: awaited,
+            content: { reading in
+                Content(
+                    takenAt: takenAt(reading),
+                    target: request.uri.string,
+                    mediaType: mediaType,
+                    viewer: viewer ?? context.viewer
+                )
+            },
+            make
+        )
+    }
+
+    /// What all who ask at the same moment share.
+    fileprivate func response(
+        to request: Request,
+        _ context: ControlContext,
+        _ mediaType: String,
+        of source: any ReadingSource,
+        _ awaited: AwaitedReading<Reading>,
+        _ make: @escaping @Sendable (Reading) -> [UInt8]
     ) async throws -> Response {
-        do {
-            return .document(try await report().encoded(as: format), mediaType: format.mediaType)
-        } catch let refusal as HistoryRefusal {
-            throw Problem(refusal)
-        }
+        let answer = try await self.answer(
+            to: request,
+            context,
+            mediaType,
+            read: { try await source.freshOrProblem() },
+            awaited: awaited,
+            takenAt: { $0.snapshot.takenBoottimeNanoseconds },
+            make
+        )
+        return Response(
+            status: .ok,
+            headers: [.contentType: mediaType],
+            body: ResponseBody(answer, on: context.channel.eventLoop)
+        )
     }
 
-    fileprivate static func document(_ bytes: [UInt8], mediaType: String) -> Response {
-        Response(status: .ok, headers: [.contentType: mediaType], body: ResponseBody(bytes))
+    /// What nobody shares.
+    fileprivate func response(_ context: ControlContext, _ mediaType: String, _ bytes: [UInt8]) async -> Response {
+        let answer = await self.answer(for: context.payer, bytes)
+        return Response(
+            status: .ok,
+            headers: [.contentType: mediaType],
+            body: ResponseBody(answer, on: context.channel.eventLoop)
+        )
     }
+}
 
-    fileprivate init(_ file: PageFile) {
+/// What the programs in the kernel cost at the last measurement. It is in the metrics until the next one.
+final class LastMeasurement: Sendable {
+    private let state = Mutex<MeasuredCost?>(nil)
+
+    var cost: MeasuredCost? { self.state.withLock { $0 } }
+
+    func keep(_ cost: CaptureCost) { self.state.withLock { $0 = MeasuredCost(cost, at: .now()) } }
+}
+
+extension Response {
+    fileprivate init(_ file: PageFile, _ bytes: ByteBuffer) {
         self.init(
             status: .ok,
             headers: [
                 .contentType: file.mediaType, .contentSecurityPolicy: PageFile.contentSecurityPolicy,
                 .referrerPolicy: "no-referrer", .crossOriginOpenerPolicy: "same-origin",
             ],
-            body: ResponseBody(file.bytes)
+            body: ResponseBody(byteBuffer: bytes)
         )
-    }
-}
-
-/// Answers requests that no route answers, and turns errors into a ``Problem``.
-private struct ProblemMiddleware: RouterMiddleware {
-    func handle(
-        _ request: Request,
-        context: ControlContext,
-        next: (Request, ControlContext) async throws -> Response
-    ) async throws -> Response {
-        var response: Response
-        do {
-            guard request.method == .get || request.method == .head else {
-                throw Problem(
-                    status: .methodNotAllowed,
-                    detail: "\(request.method.rawValue) is not possible: this API only reads.",
-                    headers: [.allow: "GET, HEAD"]
-                )
-            }
-            response = try await next(request, context)
-        } catch let problem as Problem {
-            response = try problem.response(from: request, context: context)
-        } catch let error as HTTPError where error.status == .notFound {
-            response = try Problem.notFound(request.uri.path).response(from: request, context: context)
-        } catch {
-            context.logger.error("request failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
-            let problem = Problem(status: .internalServerError, detail: "The daemon's log says what happened.")
-            response = try problem.response(from: request, context: context)
-        }
-        response.headers[.cacheControl] = "no-store"
-        response.headers[.xContentTypeOptions] = "nosniff"
-        // An answer with numbers is no page. Names of hostile programs are in it, and a browser must take them for text.
-        if response.headers[.contentSecurityPolicy] == nil {
-            response.headers[.contentSecurityPolicy] = "default-src 'none'; frame-ancestors 'none'"
-        }
-        response.headers[.crossOriginResourcePolicy] = "same-origin"
-        return request.method == .head ? response.createHeadResponse() : response
-    }
-}
-
-/// Finds the viewer of a request.
-private struct ViewerMiddleware: RouterMiddleware {
-    let access: ControlAPI.Access
-
-    func handle(
-        _ request: Request,
-        context: ControlContext,
-        next: (Request, ControlContext) async throws -> Response
-    ) async throws -> Response {
-        var context = context
-        switch self.access {
-        case .fixed(let viewer): context.viewer = viewer
-        // The page itself has no numbers, and asks for the token.
-        case .network where PageFile.isPath(request.uri.path): context.viewer = .network
-        case .network(_, let tokens):
-            guard let viewer = tokens.viewer(for: request.headers[.authorization]) else { throw Problem.tokenMissing }
-            context.viewer = viewer
-        case .credentials(let rule):
-            // Also if the client is gone already: a client without credentials gets nothing.
-            guard let peer = try? await PeerCredentials(of: context.channel) else {
-                throw Problem(status: .forbidden, detail: "The connection does not say whose it is.")
-            }
-            context.viewer = rule.viewer(for: peer)
-        }
-        return try await next(request, context)
     }
 }
 
@@ -299,11 +349,6 @@ extension ReadingSource {
 }
 
 extension HTTPField.Name {
-    /// Of the Fetch standard.
-    fileprivate static var crossOriginResourcePolicy: Self {
-        Self("Cross-Origin-Resource-Policy")!
-    }
-
     /// Of the HTML standard: a site that opened the page may not lead it elsewhere.
     fileprivate static var crossOriginOpenerPolicy: Self { Self("Cross-Origin-Opener-Policy")! }
 

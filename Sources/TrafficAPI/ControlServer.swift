@@ -22,6 +22,12 @@ public enum ControlServerError: Error, Sendable, Hashable, CustomStringConvertib
 
 /// Serves the control API on `control.sock`, and over TCP if `listen` is given, until it is shut down.
 public struct ControlServer: Service {
+    /// Asks the kernel which user has the other end of a TCP connection.
+    ///
+    /// - Returns: `nil` if the other end is on another host or in another network namespace.
+    public typealias UserOfPeer =
+        @Sendable (_ peer: TrafficModel.SocketAddress, _ own: TrafficModel.SocketAddress) -> UInt32?
+
     /// Where clients reach the server.
     public struct Endpoints: Sendable, Hashable {
         public var socketPath: String
@@ -33,8 +39,11 @@ public struct ControlServer: Service {
     public struct Limits: Sendable {
         /// On each listener. Beyond: ``ConnectionPlaces``.
         public var connections = 512
-        /// Answers without an end, on each listener. Further ones are refused.
+        /// Answers without an end, on each listener. Beyond: ``StreamSlots``.
         public var streams = 64
+        /// Bytes of answers that clients have not read, for one payer and for all, of both listeners: ``UnreadAnswers``.
+        public var unreadOfPayer = 16 << 20
+        public var unread = 64 << 20
         /// For a connection without a request, and for the headers of a request.
         public var idleTimeout = Duration.seconds(60)
         /// For a client that does not read the answer that it asked for.
@@ -52,7 +61,9 @@ public struct ControlServer: Service {
     private let runtimeDirectory: RuntimeDirectory
     private let network: NetworkListener?
     /// Of both listeners.
-    private let metrics: MetricsTexts
+    private let answers: UnreadAnswers
+    private let measured = LastMeasurement()
+    private let userOfPeer: UserOfPeer
     private let receivers: @Sendable () -> [PushStatus]
     private let limits: Limits
     private let logger: Logger
@@ -63,6 +74,7 @@ public struct ControlServer: Service {
     ///   - history: `nil`: the daemon keeps none.
     ///   - network: `nil`: no TCP listener.
     ///   - receivers: How the deliveries of metrics to each receiver go.
+    ///   - userOfPeer: Who has the other end of a TCP connection.
     ///   - onReady: Called once, when all listeners accept connections: the daemon is ready.
     public init(
         source: any ReadingSource,
@@ -72,6 +84,7 @@ public struct ControlServer: Service {
         runtimeDirectory: RuntimeDirectory,
         network: NetworkListener?,
         receivers: @escaping @Sendable () -> [PushStatus] = { [] },
+        userOfPeer: @escaping UserOfPeer = { _, _ in nil },
         limits: Limits = Limits(),
         logger: Logger,
         onReady: @escaping @Sendable (Endpoints) async -> Void = { _ in }
@@ -82,7 +95,8 @@ public struct ControlServer: Service {
         self.alerts = alerts
         self.runtimeDirectory = runtimeDirectory
         self.network = network
-        self.metrics = MetricsTexts(receivers: receivers)
+        self.answers = UnreadAnswers(limits: .init(ofPayer: limits.unreadOfPayer, inAll: limits.unread))
+        self.userOfPeer = userOfPeer
         self.receivers = receivers
         self.limits = limits
         self.logger = logger
@@ -103,7 +117,7 @@ public struct ControlServer: Service {
                 try self.listener(
                     on: .hostname(listen.address.description, port: Int(listen.port)),
                     named: listen.description,
-                    access: .network(names: network.names, tokens: network.tokens),
+                    access: { .network(names: network.names, tokens: network.tokens, places: $0) },
                     server: network.server
                 ) { channel in
                     tcp.yield(TrafficModel.SocketAddress(channel.localAddress) ?? listen)
@@ -119,7 +133,7 @@ public struct ControlServer: Service {
             try self.listener(
                 on: .unixDomainSocket(path: self.runtimeDirectory.bindingPath),
                 named: self.runtimeDirectory.controlSocketPath,
-                access: access
+                access: { _ in access }
             ) { channel in
                 guard let address = await tcpBound.first(where: { _ in true }) else { return }
                 do throws(RuntimeDirectoryError) {
@@ -150,12 +164,12 @@ public struct ControlServer: Service {
     private func listener(
         on address: BindAddress,
         named name: String,
-        access: ControlAPI.Access,
+        access: (ConnectionPlaces) -> ControlAPI.Access,
         server: (HTTPServerBuilder) throws -> HTTPServerBuilder = { $0 },
         onRunning: @escaping @Sendable (any Channel) async -> Void
     ) throws -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
-        let places = ConnectionPlaces(limit: self.limits.connections)
+        let places = ConnectionPlaces(limit: self.limits.connections, userOfPeer: self.userOfPeer)
         let http = HTTPServerBuilder.http1(
             configuration: HTTP1Channel.Configuration(
                 additionalChannelHandlers: [places.handler(), StalledClientHandler(timeout: stallTimeout)],
@@ -168,10 +182,11 @@ public struct ControlServer: Service {
                 cost: self.cost,
                 history: self.history,
                 alerts: self.alerts,
-                metrics: self.metrics,
+                answers: self.answers,
+                measured: self.measured,
                 receivers: self.receivers,
                 streams: StreamSlots(limit: self.limits.streams),
-                access: access
+                access: access(places)
             ),
             server: try server(http),
             configuration: ApplicationConfiguration(
@@ -215,7 +230,7 @@ private struct Listener: Service {
 }
 
 extension TrafficModel.SocketAddress {
-    fileprivate init?(_ address: NIOCore.SocketAddress?) {
+    init?(_ address: NIOCore.SocketAddress?) {
         guard let address, let text = address.ipAddress, let ip = InternetAddress(text), let port = address.port else {
             return nil
         }

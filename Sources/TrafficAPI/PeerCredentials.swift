@@ -16,11 +16,16 @@ package struct PeerCredentials: Sendable, Hashable {
     /// - Returns: `nil` for a channel that has no socket.
     /// - Throws: `IOError` if the socket does not give the credentials.
     package init?(of channel: any Channel) async throws {
-        let credentials = try await channel.eventLoop.submit {
-            try channel.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
-                try PeerCredentials(socket: $0)
-            }
-        }.get()
+        guard
+            let credentials = try await channel.eventLoop.submit({ try PeerCredentials(onEventLoopOf: channel) }).get()
+        else { return nil }
+        self = credentials
+    }
+
+    /// As ``init(of:)``, on the channel's event loop.
+    init?(onEventLoopOf channel: any Channel) throws {
+        let credentials = try channel.pipeline.syncOperations
+            .withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) { try PeerCredentials(socket: $0) }
         guard let credentials else { return nil }
         self = credentials
     }

@@ -55,8 +55,14 @@ struct Problem: Error, HTTPResponseError {
 
     static let tooManyStreams = Problem(
         status: .serviceUnavailable,
-        detail: "There are as many streams as the daemon serves at a time. Try again in some seconds.",
+        detail: "There are as many streams as the daemon serves, to all or to one client. Try again in some seconds.",
         headers: [.retryAfter: "5"]
+    )
+
+    static let tooManyRequests = Problem(
+        status: .tooManyRequests,
+        detail: "As many requests wait as the daemon takes, of all or of one client. Try again in a second.",
+        headers: [.retryAfter: "1"]
     )
 
     static let socketsWithheld = Problem(

@@ -36,15 +36,12 @@ extension ResponseBody {
     /// Pieces of this size are written one after the other, each when the client has taken enough of the pieces before.
     static let pieceSize = 65_536
 
-    /// A body of known length.
-    init(_ bytes: [UInt8]) {
-        let buffer = ByteBuffer(bytes: bytes)
-        guard buffer.readableBytes > Self.pieceSize else {
-            self.init(byteBuffer: buffer)
-            return
-        }
-        self.init(contentLength: buffer.readableBytes) { writer in
-            try await writer.write(inPieces: buffer)
+    /// A body of known length. Its payer may lose the answer while a client reads it slowly. Then the connection ends.
+    ///
+    /// - Parameter eventLoop: Of the connection.
+    init(_ answer: UnreadAnswers.Answer, on eventLoop: any EventLoop) {
+        self.init(contentLength: answer.length) { writer in
+            try await writer.write(answer, on: eventLoop)
             try await writer.finish(nil)
         }
     }
@@ -52,25 +49,33 @@ extension ResponseBody {
     /// One line of JSON per snapshot, until the client goes away, the daemon stops or the source ends.
     ///
     /// For one client the server holds at most the line that it is sending and one waiting reading. A newer reading
-    /// replaces the waiting one.
+    /// replaces the waiting one. So a line may be about a newer reading than the one that caused it.
     ///
-    /// - Parameter slot: Taken until then. The same holds for the next one.
+    /// - Parameters:
+    ///   - slot: Taken until then. The same holds for the next one.
+    ///   - line: The line of the newest reading, and when that was taken; `nil` if the payer of the stream asks for too
+    ///     much at this moment. Then the next reading gets a line, whatever the interval.
     init(
-        lines query: SnapshotQuery,
         interval: UInt64?,
         of source: any ReadingSource,
         to request: Request,
-        in slot: StreamSlots.Slot
+        on eventLoop: any EventLoop,
+        in slot: StreamSlots.Slot,
+        _ line: @escaping @Sendable () async -> (text: UnreadAnswers.Answer, takenAt: UInt64)?
     ) {
         self.init { writer in
             defer { withExtendedLifetime(slot) {} }
             // Without this the server would notice that a client left only at the next line, up to an hour later.
             try await request.body.consumeWithCancellationOnInboundClose { _ in
                 var pacer = Pacer(interval: interval)
-                for await reading in source.updates().cancelOnGracefulShutdown() {
-                    guard pacer.admits(reading.snapshot.takenBoottimeNanoseconds) else { continue }
-                    let line = query.apply(to: reading).encoded(as: .json, table: query.view.table)
-                    try await writer.write(inPieces: ByteBuffer(bytes: line))
+                var newest: UInt64 = 0
+                // Only the time: the reading itself must not stay in memory while its line waits to be made.
+                let times = source.updates().map(\.snapshot.takenBoottimeNanoseconds)
+                for await time in times.cancelOnGracefulShutdown() where time > newest {
+                    var next = pacer
+                    guard next.admits(time), let line = await line() else { continue }
+                    (pacer, newest) = (next, line.takenAt)
+                    try await writer.write(line.text, on: eventLoop)
                 }
             }
             try await writer.finish(nil)
@@ -105,28 +110,18 @@ extension ResponseBody {
     }
 }
 
-extension ResponseBody {
-    /// The text may be taken away while a client reads it slowly. Then the connection ends.
-    init(_ text: MetricsTexts.Text) {
-        self.init(contentLength: text.length) { writer in
-            var offset = 0
-            while offset < text.length {
-                guard let piece = text.piece(at: offset, atMost: Self.pieceSize) else { throw CancellationError() }
-                offset += piece.readableBytes
-                try await writer.write(piece)
-            }
-            try await writer.finish(nil)
-        }
-    }
-}
-
 extension ResponseBodyWriter {
-    fileprivate mutating func write(inPieces buffer: ByteBuffer) async throws {
-        var rest = buffer
-        while let piece = rest.readSlice(length: min(ResponseBody.pieceSize, rest.readableBytes)),
-            piece.readableBytes > 0
-        {
+    fileprivate mutating func write(_ answer: UnreadAnswers.Answer, on eventLoop: any EventLoop) async throws {
+        var offset = 0
+        while offset < answer.length {
+            guard let piece = answer.piece(at: offset, atMost: ResponseBody.pieceSize) else {
+                throw CancellationError()
+            }
+            offset += piece.readableBytes
             try await self.write(piece)
+            // The writer only hands the piece to the event loop. Without this, a loop that is busy at this moment would be
+            // handed all pieces, however slowly the client reads: a copy of the answer for each connection.
+            if offset < answer.length { try await eventLoop.submit {}.get() }
         }
     }
 }

@@ -22,6 +22,8 @@ public final class ReadingBox: ReadingSource {
 
     public func fresh() async -> Reading? { await self.readings.fresh() }
 
+    public var newest: Reading? { self.readings.latest }
+
     public func freshMetrics() async -> MetricsReading? { await self.metrics.fresh() }
 
     public func updates() -> AsyncStream<Reading> { self.readings.updates() }

@@ -10,6 +10,9 @@ public protocol ReadingSource: Sendable {
     /// time then shows that it is older. `nil` if that sweep made none, and before the first.
     func fresh() async -> Reading?
 
+    /// The reading of the last sweep, if the sweep made one. With a reader of ``updates()`` each does.
+    var newest: Reading? { get }
+
     /// What monitoring systems get, as fresh as ``fresh()``.
     func freshMetrics() async -> MetricsReading?
 

@@ -41,7 +41,7 @@ public struct InternetAddress: Hashable, Sendable {
     }
 
     /// The first `count` bits of the 16 bytes. The other bits are 0.
-    func prefix(_ count: Int) -> InternetAddress {
+    package func prefix(_ count: Int) -> InternetAddress {
         var result = self
         for index in 0..<16 {
             let kept = max(0, min(8, count - index * 8))

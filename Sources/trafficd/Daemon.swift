@@ -168,6 +168,7 @@ struct Daemon {
                 runtimeDirectory: directory,
                 network: network,
                 receivers: { [board = push.board] in board.all },
+                userOfPeer: { SocketDiagnostics.user(ofPeer: $0, connectedTo: $1) },
                 logger: logger,
                 onReady: { _ in
                     // Not earlier: setting the socket's group needs these rights, and the group is set now.

@@ -1,6 +1,8 @@
+import Dispatch
 import Foundation
 import NIOCore
 import NIOPosix
+import Synchronization
 import TestSupport
 import Testing
 import TrafficAPI
@@ -92,6 +94,167 @@ struct ConnectionTests {
         return sockets.output.split(separator: "\n").count
     }
 
+    @Test("an answer that a client reads slowly does not give way to another user's connections")
+    func slowReader() async throws {
+        var limits = ControlServer.Limits()
+        (limits.connections, limits.idleTimeout, limits.stallTimeout) = (8, .seconds(3600), .seconds(3600))
+        let user = Mutex<UInt32>(1)
+        try await TestServer.with(listen: Self.loopback, limits: limits, userOfPeer: { _, _ in user.withLock { $0 } }) {
+            server in
+            let port = try #require(server.endpoints.tcp?.port)
+            server.box.readings.publish(Self.large)
+            let request = "GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+            let (received, receiving) = AsyncStream.makeStream(of: Int.self)
+            let reader = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelOption(.autoRead, value: false)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(ByteCounter(receiving))
+                    }
+                }
+                .connect(host: "127.0.0.1", port: Int(port)).get()
+            try await reader.writeAndFlush(ByteBuffer(string: request))
+            #expect(try await eventually { try await Self.unread(at: port) == 1 })
+            user.withLock { $0 = 2 }
+            var channels: [any Channel] = []
+            for _ in 0..<20 { channels.append(try await self.stall(request, at: port)) }
+            #expect(try await self.status("/healthz", at: port) == "200")
+            try await reader.setOption(.autoRead, value: true).get()
+            let whole = try await Tool.run(
+                "curl",
+                ["-si", "-H", "Connection: close", "http://127.0.0.1:\(port)/v1/processes"]
+            )
+            #expect(await received.reduce(0, +) == whole.output.utf8.count)
+            for channel in channels { try? await channel.close() }
+        }
+    }
+
+    @Test("whoever holds all places but one can't take that one from each other user")
+    func lastPlace() async throws {
+        var limits = ControlServer.Limits()
+        (limits.connections, limits.idleTimeout, limits.stallTimeout) = (8, .seconds(3600), .seconds(3600))
+        let user = Mutex<UInt32>(1)
+        let (asked, asking) = AsyncStream.makeStream(of: Void.self)
+        let userOfPeer: ControlServer.UserOfPeer = { _, _ in
+            defer { asking.yield() }
+            return user.withLock { $0 }
+        }
+        try await TestServer.with(listen: Self.loopback, limits: limits, userOfPeer: userOfPeer) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            server.box.readings.publish(Self.large)
+            let request = "GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            var known = asked.makeAsyncIterator()
+            var channels: [any Channel] = []
+            for _ in 0..<7 {
+                channels.append(try await self.stall(request, at: port))
+                _ = await known.next()
+            }
+            #expect(try await eventually { try await Self.unread(at: port) == 7 })
+            user.withLock { $0 = 2 }
+            // It has said nothing yet.
+            let (received, receiving) = AsyncStream.makeStream(of: Int.self)
+            let honest = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(ByteCounter(receiving))
+                    }
+                }
+                .connect(host: "127.0.0.1", port: Int(port)).get()
+            _ = await known.next()
+            user.withLock { $0 = 1 }
+            for _ in 0..<10 {
+                channels.append(try await self.stall("", at: port))
+                _ = await known.next()
+            }
+            try await honest.writeAndFlush(
+                ByteBuffer(string: "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            )
+            #expect(await received.reduce(0, +) > 0)
+            for channel in channels { try? await channel.close() }
+        }
+    }
+
+    @Test("a question about a connection's user that hangs keeps no connection waiting for its answer")
+    func hangingQuestion() async throws {
+        let (questions, asking) = AsyncStream.makeStream(of: Void.self)
+        let hanging = DispatchGroup()
+        hanging.enter()
+        let userOfPeer: ControlServer.UserOfPeer = { _, _ in
+            asking.yield()
+            hanging.wait()
+            return nil
+        }
+        try await TestServer.with(listen: Self.loopback, userOfPeer: userOfPeer) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            server.box.readings.publish(Fixture.reading())
+            let first = try await self.stall("", at: port)
+            var asked = questions.makeAsyncIterator()
+            await asked.next()
+            // Event loops go on: the control socket answers, and a page, which needs no payer.
+            #expect(try await server.lines(of: "/v1/processes").output.contains("schema_version"))
+            #expect(try await self.status("/", at: port) == "200")
+            async let answer = self.status("/v1/processes", at: port)
+            hanging.leave()
+            #expect(try await answer == "200")
+            try? await first.close()
+        }
+    }
+
+    @Test("an answer that its payer has lost ends its connection")
+    func lostAnswer() async throws {
+        var limits = ControlServer.Limits()
+        (limits.idleTimeout, limits.stallTimeout, limits.unreadOfPayer) = (.seconds(3600), .seconds(3600), 1)
+        try await TestServer.with(listen: Self.loopback, limits: limits) { server in
+            let port = try #require(server.endpoints.tcp?.port)
+            server.box.readings.publish(Self.large)
+            let (received, receiving) = AsyncStream.makeStream(of: Int.self)
+            let reader = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .channelOption(.autoRead, value: false)
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(ByteCounter(receiving))
+                    }
+                }
+                .connect(host: "127.0.0.1", port: Int(port)).get()
+            let request = "GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+            try await reader.writeAndFlush(ByteBuffer(string: request))
+            #expect(try await eventually { try await Self.unread(at: port) == 1 })
+            // Another target is another answer.
+            let whole = try await Tool.run("curl", ["-s", "http://127.0.0.1:\(port)/v1/processes?format=json"])
+            #expect(whole.output.contains("schema_version") && !whole.output.contains("\"status\""))
+            try await reader.setOption(.autoRead, value: true).get()
+            let length = await received.reduce(0, +)
+            #expect(0 < length)
+            #expect(length < whole.output.utf8.count)
+        }
+    }
+
+    /// Counts what comes, until the end.
+    private final class ByteCounter: ChannelInboundHandler, Sendable {
+        typealias InboundIn = ByteBuffer
+
+        private let receiving: AsyncStream<Int>.Continuation
+
+        init(_ receiving: AsyncStream<Int>.Continuation) { self.receiving = receiving }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            self.receiving.yield(Self.unwrapInboundIn(data).readableBytes)
+        }
+
+        func channelInactive(context: ChannelHandlerContext) {
+            self.receiving.finish()
+            context.fireChannelInactive()
+        }
+    }
+
+    /// Connections whose answers wait for their clients.
+    private static func unread(at port: UInt16) async throws -> Int {
+        let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "sport = :\(port)"]).output
+        return sockets.split(separator: "\n").count { line in
+            line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0 > 0
+        }
+    }
+
     @Test("eight answers that nobody reads do not keep the ninth client out")
     func unread() async throws {
         try await self.withServer { server, port in
@@ -102,15 +265,7 @@ struct ConnectionTests {
                 channels.append(try await self.stall(request, at: port))
             }
             // The answers have begun, and wait for room.
-            #expect(
-                try await eventually {
-                    let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "sport = :\(port)"]).output
-                    let waiting = sockets.split(separator: "\n").count { line in
-                        line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0 > 0
-                    }
-                    return waiting == 8
-                }
-            )
+            #expect(try await eventually { try await Self.unread(at: port) == 8 })
             #expect(try await self.status("/healthz", at: port) == "200")
             for channel in channels { try? await channel.close() }
         }

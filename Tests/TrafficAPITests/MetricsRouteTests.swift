@@ -102,14 +102,14 @@ struct MetricsRouteTests {
     @Test("What a program cost at the last measurement is there from then on")
     func cost() async throws {
         #expect(!self.lines(try await self.get()).contains { $0.hasPrefix("trafficd_bpf_program") })
-        let metrics = MetricsTexts()
+        let measured = LastMeasurement()
         func application(_ viewer: Viewer) -> some ApplicationProtocol {
             Application(
                 router: ControlAPI.router(
                     source: self.routes.box,
                     cost: self.routes.meter,
                     alerts: FakeAlerts(),
-                    metrics: metrics,
+                    measured: measured,
                     access: .fixed(viewer)
                 )
             )
@@ -149,89 +149,5 @@ struct MetricsRouteTests {
         }
         try self.routes.expectProblem(response, .serviceUnavailable)
         #expect(response.headers[.retryAfter] == "1")
-    }
-}
-
-@Suite("The texts of the metrics")
-struct MetricsTextTests {
-    private static func reading(_ second: Int64, names: Int) -> MetricsReading {
-        var reading = MetricsReading(
-            takenAt: Timestamp(nanosecondsSinceEpoch: second * 1_000_000_000),
-            countingSince: Timestamp(nanosecondsSinceEpoch: 0),
-            daemon: DaemonDescription(version: "1", pid: 1, startedAt: Timestamp(nanosecondsSinceEpoch: 0)),
-            capture: CaptureStatus(method: .tracepoint, hooks: [], blindSpots: [])
-        )
-        reading.processes.series = (0..<names).map {
-            .init(
-                name: ProcessSeries(name: "p\($0)", executable: String(repeating: "x", count: 250), uid: 0),
-                value: .init()
-            )
-        }
-        return reading
-    }
-
-    @Test("all who ask for a reading get the same text, and a text that nobody reads is gone")
-    func shared() async {
-        let texts = MetricsTexts()
-        let reading = Self.reading(1, names: 1)
-        let first = await texts.text(of: reading, as: .text, hasCreated: false, for: .network)
-        let second = await texts.text(of: reading, as: .text, hasCreated: false, for: .administrator)
-        #expect(first === second)
-        let other = await texts.text(of: reading, as: .openMetrics, hasCreated: false, for: .network)
-        let own = await texts.text(of: reading, as: .text, hasCreated: false, for: .user(0))
-        #expect(other !== first && own !== first)
-        #expect(own === (await texts.text(of: reading, as: .text, hasCreated: false, for: .user(0))))
-        #expect(own !== (await texts.text(of: reading, as: .text, hasCreated: false, for: .user(1))))
-        weak let gone = await texts.text(of: Self.reading(2, names: 1), as: .text, hasCreated: false, for: .network)
-        #expect(gone != nil, "until the next reading")
-        _ = await texts.text(of: Self.reading(3, names: 1), as: .text, hasCreated: false, for: .network)
-        #expect(gone == nil)
-    }
-
-    /// The texts of so many readings, one after the other, as clients hold them that do not read.
-    private func unread(
-        _ texts: MetricsTexts,
-        by viewer: Viewer,
-        _ readings: Int,
-        names: Int
-    ) async
-        -> [MetricsTexts.Text]
-    {
-        var held: [MetricsTexts.Text] = []
-        for second in 1...readings {
-            let reading = Self.reading(Int64(second), names: names)
-            held.append(await texts.text(of: reading, as: .text, hasCreated: false, for: viewer))
-        }
-        return held
-    }
-
-    @Test(
-        "clients that read slowly do not hold more than the room; the newest text is whole",
-        arguments: [
-            (.network, 40, 4_000, MetricsTexts.room), (.user(0), 60, 200, MetricsTexts.roomOfUser),
-        ] as [(Viewer, Int, Int, Int)]
-    )
-    func slowReaders(viewer: Viewer, readings: Int, names: Int, room: Int) async {
-        let texts = MetricsTexts()
-        let held = await self.unread(texts, by: viewer, readings, names: names)
-        let kept = held.filter { $0.piece(at: 0, atMost: 1) != nil }
-        let length = kept.reduce(0) { $0 + $1.length }
-        #expect(kept.count < held.count && kept.last === held.last)
-        // One more would be too much.
-        #expect(length <= room && length + held[held.count - kept.count - 1].length > room)
-        let newest = held[held.count - 1]
-        #expect(newest.piece(at: newest.length - 1, atMost: 10)?.readableBytes == 1)
-    }
-
-    @Test("a user who reads slowly costs neither scrapers nor other users a text")
-    func slowUser() async {
-        let texts = MetricsTexts()
-        let scraped = await self.unread(texts, by: .network, 2, names: 1)
-        let other = await self.unread(texts, by: .user(1), 2, names: 1)
-        let slow = await self.unread(texts, by: .user(0), 60, names: 200)
-        let again = await texts.text(of: Self.reading(2, names: 1), as: .text, hasCreated: false, for: .network)
-        #expect(again === scraped.last)
-        #expect(slow.contains { $0.piece(at: 0, atMost: 1) == nil })
-        #expect((scraped + other).allSatisfy { $0.piece(at: 0, atMost: 1) != nil })
     }
 }

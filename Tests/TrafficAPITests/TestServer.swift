@@ -23,6 +23,7 @@ struct TestServer: Sendable {
         files: NetworkListener.Files = .init(),
         group: String = "trafficd",
         limits: ControlServer.Limits = ControlServer.Limits(),
+        userOfPeer: @escaping ControlServer.UserOfPeer = { _, _ in nil },
         path: String = temporaryPath("trafficd"),
         origin: UInt64 = 0xc0ffee,
         _ body: @Sendable @escaping (TestServer) async throws -> Value
@@ -42,6 +43,7 @@ struct TestServer: Sendable {
             alerts: alerts,
             runtimeDirectory: try RuntimeDirectory(taking: path, group: group),
             network: network,
+            userOfPeer: userOfPeer,
             limits: limits,
             logger: logger
         ) {

@@ -26,6 +26,8 @@ struct PushTests {
         let isReady = true
         let limits: [DoctorReport.Limit] = []
 
+        let newest: Reading? = nil
+
         func fresh() async -> Reading? { nil }
         func checks() -> [DoctorReport.Check] { [] }
         func updates() -> AsyncStream<Reading> { AsyncStream { $0.finish() } }

@@ -28,6 +28,36 @@ package enum SocketDiagnostics {
         var diag = inet_diag_req_v2()
     }
 
+    /// The user of the socket at the other end of a TCP connection.
+    ///
+    /// - Returns: `nil` if no process of this network namespace has that socket: the other end is elsewhere, or closed.
+    package static func user(ofPeer peer: SocketAddress, connectedTo own: SocketAddress) -> UInt32? {
+        var request = Request()
+        request.header.nlmsg_len = UInt32(MemoryLayout<Request>.size)
+        request.header.nlmsg_type = UInt16(SOCK_DIAG_BY_FAMILY)
+        request.header.nlmsg_flags = UInt16(NLM_F_REQUEST)
+        request.diag.sdiag_family = UInt8(peer.address.isIPv4 ? AF_INET : AF_INET6)
+        request.diag.sdiag_protocol = UInt8(IPPROTO_TCP)
+        request.diag.idiag_states = ~0
+        request.diag.id.idiag_cookie = (~0, ~0)  // INET_DIAG_NOCOOKIE
+        // The interface of number 1 is lo. With it the kernel finds sockets that are bound to lo (SO_BINDTODEVICE), too.
+        request.diag.id.idiag_if = peer.address.isLoopback ? 1 : 0
+        request.diag.id.idiag_sport = peer.port.bigEndian
+        request.diag.id.idiag_dport = own.port.bigEndian
+        request.diag.id.idiag_src = peer.address.words
+        request.diag.id.idiag_dst = own.address.words
+        let empty: [Entry] = []
+        let found = try? Netlink.list(family: NETLINK_SOCK_DIAG, name: "sock_diag", request, into: empty) {
+            bytes,
+            entries throws(CaptureError) in
+            // There is one message, and none that says the end.
+            _ = try SocketDiagnostics.parse(bytes, into: &entries)
+            return true
+        }
+        // The kernel may find a socket that listens at that port. One that its process has closed has no inode.
+        return found?.first { $0.local == peer && $0.remote == own && $0.inode != 0 }?.uid
+    }
+
     private static func dump(family: Int32) throws(CaptureError) -> [Entry] {
         var request = Request()
         request.header.nlmsg_len = UInt32(MemoryLayout<Request>.size)
@@ -151,6 +181,12 @@ extension RawSpan {
 }
 
 extension InternetAddress {
+    /// As in `inet_diag_sockid`, in network byte order. IPv4 uses the first word.
+    fileprivate var words: (UInt32, UInt32, UInt32, UInt32) {
+        let all = withUnsafeBytes(of: self.bytes) { $0.loadUnaligned(as: (UInt32, UInt32, UInt32, UInt32).self) }
+        return self.isIPv4 ? (all.3, 0, 0, 0) : all
+    }
+
     /// - Parameter words: As in `inet_diag_sockid`, in network byte order. IPv4 uses the first word.
     fileprivate init(words: (UInt32, UInt32, UInt32, UInt32), isIPv6: Bool) {
         let all = isIPv6 ? [words.0, words.1, words.2, words.3] : [0, 0, UInt32(0xffff).bigEndian, words.0]
