@@ -21,7 +21,8 @@ final class ConnectionPlaces: Sendable {
         /// Of all connections; an identifier of a channel may come again.
         let serial: UInt64
         var payer: Payer
-        /// Whether the kernel was asked for the payer, if it has to be.
+        /// Whether requests need not wait for the payer: the kernel has said whose the connection is, or need not, or has
+        /// not in time.
         var isKnown: Bool
         /// Requests that wait for the payer.
         var asking: [CheckedContinuation<Payer?, Never>] = []
@@ -40,14 +41,15 @@ final class ConnectionPlaces: Sendable {
     private let userOfPeer: ControlServer.UserOfPeer
     /// The kernel may let a question wait (`sock_diag_mutex` before Linux 6.9), and event loops must not.
     private let questions = DispatchQueue(label: "trafficd.peers")
-    /// A connection whose question waited longer pays as one of ``Payer/thisHost`` or of its address.
-    private let patience: Duration
+    /// Until the kernel answers, a connection is ``Payer/thisHost``'s or its address's. Requests wait so long for the
+    /// answer.
+    private let patience: TimeAmount
     private let state = Mutex(State())
 
     init(
         limit: Int,
-        patience: Duration = .seconds(1),
-        userOfPeer: @escaping ControlServer.UserOfPeer = { _, _ in nil }
+        patience: TimeAmount,
+        userOfPeer: @escaping ControlServer.UserOfPeer
     ) {
         (self.limit, self.patience, self.userOfPeer) = (limit, patience, userOfPeer)
     }
@@ -100,8 +102,10 @@ final class ConnectionPlaces: Sendable {
             return (state.last, surplus)
         }
         if let ends {
-            let arrival = ContinuousClock.now
-            self.questions.async { self.ask(ends.peer, ends.own, of: channel, serial: serial, since: arrival) }
+            self.questions.async { self.ask(ends.peer, ends.own, of: channel, serial: serial) }
+            channel.eventLoop.scheduleTask(in: self.patience) { [weak channel] in
+                if let channel { self.know(nil, of: channel, serial: serial) }
+            }
         }
         // Outside the lock: it may call `remove(_:)`.
         if let surplus { Self.end(surplus) }
@@ -111,21 +115,23 @@ final class ConnectionPlaces: Sendable {
         _ peer: TrafficModel.SocketAddress,
         _ own: TrafficModel.SocketAddress,
         of channel: any Channel,
-        serial: UInt64,
-        since arrival: ContinuousClock.Instant
+        serial: UInt64
     ) {
         let isThere = self.state.withLock { $0.entries[ObjectIdentifier(channel)]?.serial == serial }
         guard isThere else { return }
-        let isLate = ContinuousClock.now - arrival > self.patience
-        let payer = Payer(peer: peer, own: own, user: isLate ? nil : self.userOfPeer(peer, own))
-        let asking = self.state.withLock { state -> [CheckedContinuation<Payer?, Never>] in
+        self.know(Payer(peer: peer, own: own, user: self.userOfPeer(peer, own)), of: channel, serial: serial)
+    }
+
+    /// - Parameter payer: `nil` if it takes too long to find out.
+    private func know(_ payer: Payer?, of channel: any Channel, serial: UInt64) {
+        let (payer, asking) = self.state.withLock { state -> (Payer?, [CheckedContinuation<Payer?, Never>]) in
             guard let index = state.entries.index(forKey: ObjectIdentifier(channel)),
                 state.entries.values[index].serial == serial
-            else { return [] }
-            state.entries.values[index].payer = payer
+            else { return (nil, []) }
+            if let payer { state.entries.values[index].payer = payer }
             state.entries.values[index].isKnown = true
             defer { state.entries.values[index].asking = [] }
-            return state.entries.values[index].asking
+            return (state.entries.values[index].payer, state.entries.values[index].asking)
         }
         for request in asking { request.resume(returning: payer) }
     }

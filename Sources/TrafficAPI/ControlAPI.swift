@@ -117,6 +117,9 @@ enum ControlAPI {
             )
             let interval = try parameters.seconds("interval", atMost: 3600)
             guard source.isReady else { throw Problem.noSnapshotYet }
+            if request.method == .head {
+                return Response(status: .ok, headers: [.contentType: ExportFormat.ndjson.mediaType])
+            }
             let slot = try streams.take(for: context.payer, end: context.endConnection)
             let eventLoop = context.channel.eventLoop
             let body = ResponseBody(interval: interval, of: source, to: request, on: eventLoop, in: slot) {
@@ -153,7 +156,7 @@ enum ControlAPI {
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard let history else { throw Problem.noHistory }
             let report = try await Self.asking { try await history.answer(question) }
-            return await answers.response(context, format.mediaType, report.encoded(as: format))
+            return try await answers.response(context, format.mediaType, about: report) { $0.encoded(as: format) }
         }
         router.get("/v1/history/month") { request, context in
             let known = ["class", "exceeding", "format", "month", "scope"]
@@ -162,7 +165,7 @@ enum ControlAPI {
             let format = try parameters.word("format", fallback: ExportFormat.json)
             guard let history else { throw Problem.noHistory }
             let report = try await Self.asking { try await history.answer(question) }
-            return await answers.response(context, format.mediaType, report.encoded(as: format))
+            return try await answers.response(context, format.mediaType, about: report) { $0.encoded(as: format) }
         }
         router.get("/v1/alerts") { request, context in
             let format = try QueryParameters(request, known: ["format"]).word("format", fallback: ExportFormat.json)
@@ -173,6 +176,9 @@ enum ControlAPI {
             let parameters = try QueryParameters(request, known: ["after"])
             let position = try parameters.alertPosition("after")
             guard context.viewer == .administrator else { throw Problem.alertsWithheld }
+            if request.method == .head {
+                return Response(status: .ok, headers: [.contentType: ExportFormat.ndjson.mediaType])
+            }
             let slot = try streams.take(for: context.payer, end: context.endConnection)
             return Response(
                 status: .ok,
@@ -213,12 +219,19 @@ enum ControlAPI {
             let subject = try parameters.auditSubject()
             guard context.viewer != .network else { throw Problem.socketsWithheld }
             let reading = try await source.freshOrProblem()
-            do throws(AuditError) {
-                let report = try AuditReport(of: subject, in: reading, for: context.viewer)
-                let json = report.json() + [UInt8(ascii: "\n")]
-                return await answers.response(context, ExportFormat.json.mediaType, json)
-            } catch {
-                throw Problem(error)
+            return try await answers.response(
+                context,
+                ExportFormat.json.mediaType,
+                about: reading,
+                awaited: awaited,
+                time: { $0.snapshot.takenBoottimeNanoseconds }
+            ) { reading in
+                do throws(AuditError) {
+                    let report = try AuditReport(of: subject, in: reading, for: context.viewer)
+                    return report.json() + [UInt8(ascii: "\n")]
+                } catch {
+                    throw Problem(error)
+                }
             }
         }
         router.get("/v1/doctor") { request, context in
@@ -308,7 +321,31 @@ extension UnreadAnswers {
         )
     }
 
-    /// What nobody shares.
+    /// What nobody shares, and what takes a turn.
+    fileprivate func response<Value: Sendable>(
+        _ context: ControlContext,
+        _ mediaType: String,
+        about reading: consuming Value,
+        awaited: AwaitedReading<Value> = AwaitedReading(),
+        time: (Value) -> UInt64 = { _ in 0 },
+        _ make: (Value) throws -> [UInt8]
+    ) async throws -> Response {
+        let answer = try await self.answer(
+            for: context.payer,
+            isWanted: context.isClientThere,
+            about: reading,
+            awaited: awaited,
+            time: time,
+            make
+        )
+        return Response(
+            status: .ok,
+            headers: [.contentType: mediaType],
+            body: ResponseBody(answer, on: context.channel.eventLoop)
+        )
+    }
+
+    /// A small answer.
     fileprivate func response(_ context: ControlContext, _ mediaType: String, _ bytes: [UInt8]) async -> Response {
         let answer = await self.answer(for: context.payer, bytes)
         return Response(

@@ -46,6 +46,8 @@ public struct ControlServer: Service {
         public var unread = 64 << 20
         /// For a connection without a request, and for the headers of a request.
         public var idleTimeout = Duration.seconds(60)
+        /// For the kernel to say whose a connection is: ``ConnectionPlaces``.
+        public var payerPatience = Duration.seconds(1)
         /// For a client that does not read the answer that it asked for.
         public var stallTimeout = Duration.seconds(30)
         /// For unfinished requests when the daemon stops.
@@ -169,7 +171,11 @@ public struct ControlServer: Service {
         onRunning: @escaping @Sendable (any Channel) async -> Void
     ) throws -> Listener {
         let stallTimeout = TimeAmount(self.limits.stallTimeout)
-        let places = ConnectionPlaces(limit: self.limits.connections, userOfPeer: self.userOfPeer)
+        let places = ConnectionPlaces(
+            limit: self.limits.connections,
+            patience: TimeAmount(self.limits.payerPatience),
+            userOfPeer: self.userOfPeer
+        )
         let http = HTTPServerBuilder.http1(
             configuration: HTTP1Channel.Configuration(
                 additionalChannelHandlers: [places.handler(), StalledClientHandler(timeout: stallTimeout)],

@@ -54,7 +54,7 @@ final class UnreadAnswers: Sendable {
         func piece(at offset: Int, atMost length: Int) -> ByteBuffer? {
             guard self.answers.isHeld(self.hold, of: self.text) else { return nil }
             return self.text.bytes.withLock {
-                ByteBuffer(bytes: $0.buffer.readableBytesView.dropFirst(offset).prefix(length))
+                ByteBuffer(bytes: $0.held.dropFirst(offset).prefix(length))
             }
         }
 
@@ -65,7 +65,8 @@ final class UnreadAnswers: Sendable {
     fileprivate final class Text: Sendable {
         let number: UInt64
         let content: Content?
-        let bytes = Mutex((buffer: ByteBuffer(), length: 0))
+        // Not a ByteBuffer, which takes up to twice as much.
+        let bytes = Mutex((held: [UInt8](), length: 0))
 
         init(number: UInt64, content: Content?) { (self.number, self.content) = (number, content) }
     }
@@ -129,8 +130,42 @@ final class UnreadAnswers: Sendable {
     ) async throws -> Answer {
         var reading: Value? = try await read()
         if let shared = await self.share(reading.map(content), for: payer) { return shared }
+        let newest = try await self.takeTurn(for: payer, isWanted, &reading, awaited) { content($0).takenAt }
+        defer { self.giveTurn(of: payer) }
+        return await self.begin(content(newest), for: payer) { make(newest) }
+    }
+
+    /// An answer that nobody shares.
+    ///
+    /// - Parameters:
+    ///   - time: When a reading was taken.
+    ///   - make: Makes the bytes.
+    /// - Throws: As above, or what `make` throws.
+    func answer<Value: Sendable>(
+        for payer: Payer,
+        isWanted: () -> Bool,
+        about reading: consuming Value,
+        awaited: AwaitedReading<Value> = AwaitedReading(),
+        time: (Value) -> UInt64 = { _ in 0 },
+        _ make: (Value) throws -> [UInt8]
+    ) async throws -> Answer {
+        var reading: Value? = reading
+        let newest = try await self.takeTurn(for: payer, isWanted, &reading, awaited, time)
+        defer { self.giveTurn(of: payer) }
+        let bytes = try make(newest)
+        return await self.begin(nil, for: payer) { bytes }
+    }
+
+    /// - Returns: The reading, or a newer one. ``giveTurn(of:)`` must follow.
+    private func takeTurn<Value: Sendable>(
+        for payer: Payer,
+        _ isWanted: () -> Bool,
+        _ reading: inout Value?,
+        _ awaited: AwaitedReading<Value>,
+        _ time: (Value) -> UInt64
+    ) async throws -> Value {
         if payer != .administrators, !self.turns.takeAtOnce(for: payer) {
-            awaited.enter(&reading) { content($0).takenAt }
+            awaited.enter(&reading, time)
             do {
                 try await self.turns.take(for: payer)
             } catch {
@@ -139,12 +174,16 @@ final class UnreadAnswers: Sendable {
             }
             reading = awaited.leave()
         }
-        defer { if payer != .administrators { self.turns.give(payer) } }
-        guard isWanted(), !Task.isCancelled, let newest = reading else { throw CancellationError() }
-        return await self.begin(content(newest), for: payer) { make(newest) }
+        guard isWanted(), !Task.isCancelled, let newest = reading else {
+            self.giveTurn(of: payer)
+            throw CancellationError()
+        }
+        return newest
     }
 
-    /// An answer that nobody shares, and that takes no turn: what made it has a queue of its own, or it is small.
+    private func giveTurn(of payer: Payer) { if payer != .administrators { self.turns.give(payer) } }
+
+    /// A small answer, which takes no turn.
     func answer(for payer: Payer, _ bytes: [UInt8]) async -> Answer {
         await self.begin(nil, for: payer) { bytes }
     }
@@ -178,7 +217,7 @@ final class UnreadAnswers: Sendable {
             if let shared = content.flatMap({ self.share($0, for: payer, &state) }) { return shared }
             let (number, hold) = (state.next(), state.next())
             let text = Text(number: number, content: content)
-            let making = Task { self.keep(ByteBuffer(bytes: make()), as: text) }
+            let making = Task { self.keep(make(), as: text) }
             state.entries[number] = Entry(text: text, holds: [payer: [hold]], making: making)
             if let content { state.numbers[content] = number }
             return (Answer(self, hold: hold, text: text), making)
@@ -187,11 +226,11 @@ final class UnreadAnswers: Sendable {
         return answer
     }
 
-    private func keep(_ bytes: ByteBuffer, as text: Text) {
-        text.bytes.withLock { $0 = (bytes, bytes.readableBytes) }
+    private func keep(_ bytes: [UInt8], as text: Text) {
+        text.bytes.withLock { $0 = (bytes, bytes.count) }
         self.state.withLock { state in
             guard let holds = state.entries[text.number]?.holds else { return }
-            state.entries[text.number]?.length = bytes.readableBytes
+            state.entries[text.number]?.length = bytes.count
             state.entries[text.number]?.making = nil
             for payer in holds.keys { self.trim(&state, for: payer) }
         }
@@ -268,7 +307,7 @@ final class UnreadAnswers: Sendable {
         guard let entry = state.entries[number], entry.holds.isEmpty else { return }
         state.entries[number] = nil
         if let content = entry.text.content, state.numbers[content] == number { state.numbers[content] = nil }
-        entry.text.bytes.withLock { $0.buffer = ByteBuffer() }
+        entry.text.bytes.withLock { $0.held = [] }
     }
 
     private func isHeld(_ hold: UInt64, of text: Text) -> Bool {

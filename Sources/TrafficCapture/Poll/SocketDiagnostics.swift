@@ -54,8 +54,11 @@ package enum SocketDiagnostics {
             _ = try SocketDiagnostics.parse(bytes, into: &entries)
             return true
         }
-        // The kernel may find a socket that listens at that port. One that its process has closed has no inode.
-        return found?.first { $0.local == peer && $0.remote == own && $0.inode != 0 }?.uid
+        // The kernel may find a socket that listens at that port, or one that claims a foreign address (IPV6_FREEBIND)
+        // and waits for an answer in vain. One that its process has closed has no inode.
+        return found?.first {
+            $0.local == peer && $0.remote == own && $0.inode != 0 && ![.listen, .synSent, .closed].contains($0.state)
+        }?.uid
     }
 
     private static func dump(family: Int32) throws(CaptureError) -> [Entry] {
