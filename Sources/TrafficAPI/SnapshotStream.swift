@@ -30,6 +30,9 @@ struct Pacer {
         self.due = due + interval > taken ? due + interval : taken + interval
         return true
     }
+
+    /// Begins the steps again: a newer snapshot was sent than the one that was let through.
+    mutating func restart(at taken: UInt64) { self.due = self.interval.map { taken + $0 } }
 }
 
 extension ResponseBody {
@@ -74,6 +77,7 @@ extension ResponseBody {
                 for await time in times.cancelOnGracefulShutdown() where time > newest {
                     var next = pacer
                     guard next.admits(time), let line = await line() else { continue }
+                    if line.takenAt > time { next.restart(at: line.takenAt) }
                     (pacer, newest) = (next, line.takenAt)
                     try await writer.write(line.text, on: eventLoop)
                 }

@@ -30,4 +30,13 @@ struct PacerTests {
     func gap() {
         #expect(self.admitted([0, 100, 1000, 1010, 1100, 1200], interval: 100) == [0, 100, 1000, 1100, 1200])
     }
+
+    @Test("If a newer snapshot was sent than the one that passed, the next one comes an interval after that")
+    func newer() {
+        var pacer = Pacer(interval: 100)
+        _ = pacer.admits(0)
+        pacer.restart(at: 40)
+        let next = [100, 120, 140, 240].map { pacer.admits($0) }
+        #expect(next == [false, false, true, true])
+    }
 }
