@@ -102,7 +102,10 @@ final class ConnectionPlaces: Sendable {
             return (state.last, surplus)
         }
         if let ends {
-            self.questions.async { self.ask(ends.peer, ends.own, of: channel, serial: serial) }
+            // Not the channel: a client may make and leave many while a question hangs.
+            self.questions.async { [weak channel] in
+                if let channel { self.ask(ends.peer, ends.own, of: channel, serial: serial) }
+            }
             channel.eventLoop.scheduleTask(in: self.patience) { [weak channel] in
                 if let channel { self.know(nil, of: channel, serial: serial) }
             }
