@@ -314,11 +314,7 @@ extension UnreadAnswers {
             takenAt: { $0.snapshot.takenBoottimeNanoseconds },
             make
         )
-        return Response(
-            status: .ok,
-            headers: [.contentType: mediaType],
-            body: ResponseBody(answer, on: context.channel.eventLoop)
-        )
+        return Response(answer, mediaType, to: context)
     }
 
     /// What nobody shares, and what takes a turn.
@@ -338,21 +334,13 @@ extension UnreadAnswers {
             time: time,
             make
         )
-        return Response(
-            status: .ok,
-            headers: [.contentType: mediaType],
-            body: ResponseBody(answer, on: context.channel.eventLoop)
-        )
+        return Response(answer, mediaType, to: context)
     }
 
     /// A small answer.
     fileprivate func response(_ context: ControlContext, _ mediaType: String, _ bytes: [UInt8]) async -> Response {
         let answer = await self.answer(for: context.payer, bytes)
-        return Response(
-            status: .ok,
-            headers: [.contentType: mediaType],
-            body: ResponseBody(answer, on: context.channel.eventLoop)
-        )
+        return Response(answer, mediaType, to: context)
     }
 }
 
@@ -366,6 +354,14 @@ final class LastMeasurement: Sendable {
 }
 
 extension Response {
+    fileprivate init(_ answer: UnreadAnswers.Answer, _ mediaType: String, to context: ControlContext) {
+        self.init(
+            status: .ok,
+            headers: [.contentType: mediaType],
+            body: ResponseBody(answer, on: context.channel.eventLoop)
+        )
+    }
+
     fileprivate init(_ file: PageFile, _ bytes: ByteBuffer) {
         self.init(
             status: .ok,

@@ -9,7 +9,7 @@ extension SystemTests {
     /// Clients over TCP that ask for much, and read nothing.
     @Suite(.needsBPF, .needs("python3", "curl"))
     struct HostileClientTests {
-        private static let connections = 200
+        private static let connections = 150
 
         /// Makes the daemon's answers large by many processes. Then asks, as another user, on one connection after the
         /// other, each for an answer of its own, until it has begun. Says how long all answers are.
@@ -46,7 +46,7 @@ extension SystemTests {
             return try #require(line.split(separator: " ").dropFirst().first.flatMap { Int($0) }) << 10
         }
 
-        @Test("200 large answers that nobody reads take no memory beyond their payer's, and a stranger is answered")
+        @Test("150 large answers that nobody reads take no memory beyond their payer's, and a stranger is answered")
         func unread() async throws {
             let target = "127.0.0.1:\(try FreePort.next())"
             try await withDaemon(arguments: ["--listen", target]) { daemon in
@@ -60,7 +60,7 @@ extension SystemTests {
                 let line = try #require(try await client.line(), "\(client.errorText)")
                 let length = try #require(Int(String(decoding: line, as: UTF8.self)))
                 #expect(length > 120 << 20, "that would have been the memory")
-                // 16 MB of answers, and what 200 connections have ready to be sent: 64 kB pieces.
+                // 16 MB of answers, and what 150 connections have ready to be sent: 64 kB pieces.
                 #expect(try Self.residentBytes(daemon) - before < 80 << 20)
                 let answer = try await Tool.run("curl", ["-sf", "http://\(target)/v1/processes"])
                 #expect(answer.output.contains("schema_version"))

@@ -26,13 +26,28 @@ struct ConnectionTests {
         }
     }
 
-    /// A connection that sends this and then nothing, and reads nothing.
+    /// A connection that sends this and then nothing, and reads nothing. It may have to give way before it has sent
+    /// anything: the server may come to know of an earlier connection later.
     private func stall(_ text: String, at port: UInt16) async throws -> any Channel {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.autoRead, value: false)
             .connect(host: "127.0.0.1", port: Int(port)).get()
-        if !text.isEmpty { try await channel.writeAndFlush(ByteBuffer(string: text)) }
+        if !text.isEmpty { try? await channel.writeAndFlush(ByteBuffer(string: text)) }
         return channel
+    }
+
+    /// A connection, and how many bytes come, piece by piece, until its end.
+    private func client(at port: UInt16, reads: Bool) async throws -> (channel: any Channel, bytes: AsyncStream<Int>) {
+        let (bytes, counting) = AsyncStream.makeStream(of: Int.self)
+        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .channelOption(.autoRead, value: reads)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(ByteCounter(counting))
+                }
+            }
+            .connect(host: "127.0.0.1", port: Int(port)).get()
+        return (channel, bytes)
     }
 
     private func status(_ path: String, at port: UInt16) async throws -> String {
@@ -105,15 +120,7 @@ struct ConnectionTests {
             let port = try #require(server.endpoints.tcp?.port)
             server.box.readings.publish(Self.large)
             let request = "GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-            let (received, receiving) = AsyncStream.makeStream(of: Int.self)
-            let reader = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-                .channelOption(.autoRead, value: false)
-                .channelInitializer { channel in
-                    channel.eventLoop.makeCompletedFuture {
-                        try channel.pipeline.syncOperations.addHandler(ByteCounter(receiving))
-                    }
-                }
-                .connect(host: "127.0.0.1", port: Int(port)).get()
+            let (reader, received) = try await self.client(at: port, reads: false)
             try await reader.writeAndFlush(ByteBuffer(string: request))
             #expect(try await eventually { try await Self.unread(at: port) == 1 })
             user.withLock { $0 = 2 }
@@ -154,14 +161,7 @@ struct ConnectionTests {
             #expect(try await eventually { try await Self.unread(at: port) == 7 })
             user.withLock { $0 = 2 }
             // It has said nothing yet.
-            let (received, receiving) = AsyncStream.makeStream(of: Int.self)
-            let honest = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-                .channelInitializer { channel in
-                    channel.eventLoop.makeCompletedFuture {
-                        try channel.pipeline.syncOperations.addHandler(ByteCounter(receiving))
-                    }
-                }
-                .connect(host: "127.0.0.1", port: Int(port)).get()
+            let (honest, received) = try await self.client(at: port, reads: true)
             _ = await known.next()
             user.withLock { $0 = 1 }
             for _ in 0..<10 {
@@ -210,15 +210,7 @@ struct ConnectionTests {
         try await TestServer.with(listen: Self.loopback, limits: limits) { server in
             let port = try #require(server.endpoints.tcp?.port)
             server.box.readings.publish(Self.large)
-            let (received, receiving) = AsyncStream.makeStream(of: Int.self)
-            let reader = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-                .channelOption(.autoRead, value: false)
-                .channelInitializer { channel in
-                    channel.eventLoop.makeCompletedFuture {
-                        try channel.pipeline.syncOperations.addHandler(ByteCounter(receiving))
-                    }
-                }
-                .connect(host: "127.0.0.1", port: Int(port)).get()
+            let (reader, received) = try await self.client(at: port, reads: false)
             let request = "GET /v1/processes HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
             try await reader.writeAndFlush(ByteBuffer(string: request))
             #expect(try await eventually { try await Self.unread(at: port) == 1 })
