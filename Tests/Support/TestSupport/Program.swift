@@ -1,5 +1,6 @@
 public import Foundation
 import Glibc
+import Synchronization
 
 /// A program as a child process, whose output is read line by line.
 ///
@@ -17,8 +18,8 @@ public final class Program {
     public static let patience = Duration.seconds(600)
 
     private let process = Process()
-    private let input = Pipe()
-    private let output = Pipe()
+    private let input: Pipe
+    private let output: Pipe
     private var pending = Data()
     private let errorFile: URL
     private let errors: FileHandle
@@ -32,11 +33,9 @@ public final class Program {
         if let environment {
             self.process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         }
-        self.process.standardInput = self.input
-        self.process.standardOutput = self.output
         self.process.standardError = self.errors
         _ = Self.signalsOfAShell
-        try Self.withoutBlockedSignals { try self.process.run() }
+        (self.input, self.output) = try Self.start(self.process)
         let descriptor = self.output.fileHandleForReading.fileDescriptor
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
     }
@@ -61,6 +60,21 @@ public final class Program {
         Glibc.signal(SIGINT, SIG_DFL)
         Glibc.signal(SIGQUIT, SIG_DFL)
     }()
+
+    /// Held while a program starts. A program inherits what another thread opens between Foundation's look at the open
+    /// descriptors and the fork: another program's pipes, so that these have no end, and the socket at whose end
+    /// Foundation takes that other program for ended. Both would then last as long as the program that inherited them.
+    private static let starting = Mutex(())
+
+    private static func start(_ process: sending Process) throws -> (input: Pipe, output: Pipe) {
+        try Self.starting.withLock { _ in
+            let (input, output) = (Pipe(), Pipe())
+            process.standardInput = input
+            process.standardOutput = output
+            try Self.withoutBlockedSignals { try process.run() }
+            return (input, output)
+        }
+    }
 
     /// Dispatch's threads block most signals, and a child inherits that. A shell would then wait for its SIGCHLD for
     /// ever.
