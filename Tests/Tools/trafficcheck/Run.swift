@@ -109,10 +109,8 @@ struct Run: AsyncParsableCommand {
 
     private func refusals(of method: String) -> [String?] {
         if self.refuse.isEmpty { return [nil] }
-        return self.refuse.compactMap { refusal in
-            let parts = refusal.split(separator: ":", maxSplits: 1).map(String.init)
-            return parts.count == 1 || parts[0] == method ? parts.last : nil
-        }
+        let parts = self.refuse.map { $0.split(separator: ":", maxSplits: 1).map(String.init) }
+        return parts.filter { $0.count == 1 || $0[0] == method }.map(\.last)
     }
 
     private func row(
