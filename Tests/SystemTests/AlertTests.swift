@@ -5,7 +5,7 @@ import Testing
 import TrafficKitTestSupport
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// A daemon with rules, and traffic that breaks them.
     @Suite(.needsBPF, .needs("python3", "curl"))
     struct AlertTests {

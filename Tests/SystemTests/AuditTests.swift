@@ -5,7 +5,7 @@ import Testing
 import TrafficAudit
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// A daemon in a network namespace of its own, where only the generator moves bytes.
     @Suite(.needsBPF, .needs("ip"))
     struct AuditTests {

@@ -5,7 +5,7 @@ import Testing
 import TrafficConfiguration
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// The configuration file of a daemon, read at its start and again at SIGHUP.
     @Suite(.needsBPF, .needs("python3"))
     struct ConfigurationTests {

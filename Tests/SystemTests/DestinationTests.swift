@@ -3,7 +3,7 @@ import GroundTruth
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// Scopes and classes of real connections, compared with curl's and nginx's own figures.
     @Suite(.tags(.peer), .needsBPF, .needs("ip", "nft", "nginx", "curl"))
     struct DestinationTests {

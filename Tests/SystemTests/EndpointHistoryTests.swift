@@ -5,7 +5,7 @@ import Testing
 import TrafficKitTestSupport
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// What a reporting server answers, in history, against curl's own counts; and what an interface counts, against
     /// /sys/class/net.
     @Suite(.needsBPF, .needs("curl", "python3"))

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     @Suite(.needs("python3", "curl", "setpriv", "date"))
     struct HistoryTests {
         /// Sends bytes to itself over connections on loopback, and prints what its calls returned.

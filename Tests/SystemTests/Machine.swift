@@ -4,10 +4,16 @@ import TestSupport
 import TestTraits
 import Testing
 
-/// Whole programs on the real kernel. The tests run one after the other, because their traffic would disturb other
-/// tests.
+/// Whole programs on the real kernel. The tests run one after the other, because they do what disturbs other tests: they
+/// flood the kernel side, have small limits, kill daemons, or look at everything that is in the kernel.
 @Suite(.tags(.kernel), .serialized, SocketFlood.needsRecords)
 enum SystemTests {}
+
+/// Whole programs on the real kernel, whose tests are exact beside any other daemon and its traffic: page, history,
+/// alerts, metrics, names. They run one after the other too, and scripts/test runs them in a process beside that of
+/// ``SystemTests``. A new suite belongs here, unless it does what is said there.
+@Suite(.tags(.kernel), .serialized, SocketFlood.needsRecords)
+enum SurfaceTests {}
 
 /// What this machine lets the tests do. Each property is probed once.
 enum Machine {

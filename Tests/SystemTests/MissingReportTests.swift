@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// Numbered datagrams of a program in another language, over the daemon's own socket.
     @Suite(.needsBPF, .needs("python3"))
     struct MissingReportTests {

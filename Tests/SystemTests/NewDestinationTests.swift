@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// Alerts about destinations that a program has not reached before.
     @Suite(.needsBPF, .needs("ip", "nft", "python3"))
     struct NewDestinationTests {

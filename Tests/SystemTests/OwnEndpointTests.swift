@@ -5,7 +5,7 @@ import Testing
 import TrafficKitTestSupport
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// Three processes of one executable: the example's server and two customers.
     @Suite(.needsBPF, .needs("curl"))
     struct OwnEndpointTests {

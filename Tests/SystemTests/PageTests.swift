@@ -6,7 +6,7 @@ import Testing
 import TrafficKitTestSupport
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// The page in a real browser, beside what programs say themselves.
     @Suite(.needsBPF, .needs("chromium", "chromedriver", "python3"))
     struct PageTests {

@@ -5,7 +5,7 @@ import Testing
 import TrafficKitTestSupport
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// What a real VictoriaMetrics has stored, beside what programs and curl say themselves.
     @Suite(
         .needsBPF,

@@ -12,7 +12,7 @@ private func until(_ holds: () async throws -> Bool) async throws {
     #expect(try await eventually { try await holds() })
 }
 
-extension SystemTests {
+extension SurfaceTests {
     @Suite(.needs("python3", "setpriv"))
     struct RecordingTests {
         /// Sends bytes to itself whenever a line comes, and prints what its calls returned.

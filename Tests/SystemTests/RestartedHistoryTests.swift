@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// History over daemons that end in whatever way.
     @Suite(.needsBPF, .needs("python3", "bpftool"))
     struct RestartedHistoryTests {

@@ -7,7 +7,7 @@ import TrafficKitTestSupport
 import TrafficModel
 import TrafficReport
 
-extension SystemTests {
+extension SurfaceTests {
     /// TrafficSession over TLS, compared with nginx, which counts plaintext, and the kernel, which counts ciphertext.
     @Suite(.tags(.peer), .needsBPF, .needs("nginx", "openssl", "unshare", "mount"))
     struct URLSessionTests {
