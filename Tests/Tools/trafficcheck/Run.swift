@@ -55,8 +55,8 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Programs that the kernel is made to refuse, as REFUSE_BPF of Tests/Tools/refuse; may be repeated: a run for each, and none without.",
-            valueName: "names"
+            "Programs that the kernel is made to refuse, as REFUSE_BPF of Tests/Tools/refuse, with METHOD: only with that method; may be repeated: a run for each, and none without.",
+            valueName: "[METHOD:]NAMES"
         )
     )
     var refuse: [String] = []
