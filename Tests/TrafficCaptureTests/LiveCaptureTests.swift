@@ -34,6 +34,16 @@ enum LiveMethod {
 struct LiveCaptureTests {
     let method = LiveMethod.probed.method ?? .tracepoint
 
+    private static func python(
+        _ program: String
+    ) throws -> (process: Foundation.Process, input: Pipe, output: Pipe) {
+        let process = Foundation.Process()
+        process.executableURL = URL(filePath: "/usr/bin/python3")
+        process.arguments = ["-c", program]
+        let (input, output) = try Program.start(process)
+        return (process, input, output)
+    }
+
     /// Programs, maps, links and iterators that this process holds; other suites open other things meanwhile.
     static func openBPFDescriptors() -> Int {
         ProcessDirectory.entries("/proc/self/fd").filter { linkTarget("/proc/self/fd/\($0)")?.contains("bpf") ?? false }
@@ -98,12 +108,7 @@ struct LiveCaptureTests {
             frames = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
             print(os.getpid(), sum(frames.sendto(b"x" * 100, ("lo", 0x88b5)) for _ in range(50)))
             """
-        let sender = Foundation.Process()
-        let output = Pipe()
-        sender.executableURL = URL(filePath: "/usr/bin/python3")
-        sender.arguments = ["-c", program]
-        sender.standardOutput = output
-        try sender.run()
+        let (sender, _, output) = try Self.python(program)
         let words = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self).split(
             separator: " "
         )
@@ -129,14 +134,7 @@ struct LiveCaptureTests {
             print(os.getpid(), sum(frames.sendto(b"x" * 100, ("lo", 0x88b5)) for _ in range(20_000)), flush=True)
             sys.stdin.read()
             """
-        let sender = Foundation.Process()
-        let output = Pipe()
-        let input = Pipe()
-        sender.executableURL = URL(filePath: "/usr/bin/python3")
-        sender.arguments = ["-c", program]
-        sender.standardOutput = output
-        sender.standardInput = input
-        try sender.run()
+        let (sender, input, output) = try Self.python(program)
         defer {
             try? input.fileHandleForWriting.close()
             sender.waitUntilExit()
@@ -187,13 +185,7 @@ struct LiveCaptureTests {
                 sys.stdin.readline()
                 os._exit(0)
             """
-        let sharer = Foundation.Process()
-        let (output, input) = (Pipe(), Pipe())
-        sharer.executableURL = URL(filePath: "/usr/bin/python3")
-        sharer.arguments = ["-c", program]
-        sharer.standardOutput = output
-        sharer.standardInput = input
-        try sharer.run()
+        let (sharer, input, output) = try Self.python(program)
         defer {
             try? input.fileHandleForWriting.close()
             sharer.waitUntilExit()
@@ -236,7 +228,7 @@ struct LiveCaptureTests {
                 let writer = Foundation.Process()
                 writer.executableURL = URL(filePath: "/bin/echo")
                 writer.standardOutput = Foundation.FileHandle(fileDescriptor: pair.client.descriptor)
-                try writer.run()
+                try Program.alone { try writer.run() }
                 writer.waitUntilExit()
             }
             let found = try owners()
@@ -266,13 +258,7 @@ struct LiveCaptureTests {
             print(*ports, flush=True)
             sys.stdin.read()
             """
-        let holder = Foundation.Process()
-        let (output, input) = (Pipe(), Pipe())
-        holder.executableURL = URL(filePath: "/usr/bin/python3")
-        holder.arguments = ["-c", program]
-        holder.standardOutput = output
-        holder.standardInput = input
-        try holder.run()
+        let (holder, input, output) = try Self.python(program)
         defer {
             try? input.fileHandleForWriting.close()
             holder.waitUntilExit()

@@ -1,6 +1,5 @@
 public import Foundation
 import Glibc
-import Synchronization
 
 /// A program as a child process, whose output is read line by line.
 ///
@@ -64,16 +63,24 @@ public final class Program {
     /// Held while a program starts. A program inherits what another thread opens between Foundation's look at the open
     /// descriptors and the fork: another program's pipes, so that these have no end, and the socket at whose end
     /// Foundation takes that other program for ended. Both would then last as long as the program that inherited them.
-    private static let starting = Mutex(())
+    private static let starting = NSLock()
 
-    private static func start(_ process: sending Process) throws -> (input: Pipe, output: Pipe) {
-        try Self.starting.withLock { _ in
+    /// Starts a process with pipes for its input and output.
+    public static func start(_ process: Process) throws -> (input: Pipe, output: Pipe) {
+        try Self.alone {
             let (input, output) = (Pipe(), Pipe())
             process.standardInput = input
             process.standardOutput = output
             try Self.withoutBlockedSignals { try process.run() }
             return (input, output)
         }
+    }
+
+    /// Makes descriptors and a process that inherits them, while no other program starts.
+    public static func alone<Result>(_ start: () throws -> Result) rethrows -> Result {
+        Self.starting.lock()
+        defer { Self.starting.unlock() }
+        return try start()
     }
 
     /// Dispatch's threads block most signals, and a child inherits that. A shell would then wait for its SIGCHLD for
