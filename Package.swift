@@ -130,8 +130,8 @@ let package = Package(
             swiftSettings: strict
         ),
         .target(name: "SQLiteDatabase", dependencies: ["CSQLite"], swiftSettings: strict),
-        // Tokens, keys and certificates that settings name.
-        .target(name: "SecretFiles", swiftSettings: strict),
+        // Files that only root and the daemon's user can change: the configuration, tokens, keys, certificates.
+        .target(name: "TrustedFiles", swiftSettings: strict),
         // What was moved in the minutes, hours, days and months before, in a database.
         .target(
             name: "TrafficHistory",
@@ -156,8 +156,8 @@ let package = Package(
         .target(
             name: "TrafficPush",
             dependencies: [
-                "CLinux", "CZlib", "HTTPCalls", "SecretFiles", "SQLiteDatabase", "TrafficFeed", "TrafficMetrics",
-                "TrafficModel",
+                "CLinux", "CZlib", "HTTPCalls", "SQLiteDatabase", "TrafficFeed", "TrafficMetrics", "TrafficModel",
+                "TrustedFiles",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -176,16 +176,17 @@ let package = Package(
         .target(
             name: "TrafficAPI",
             dependencies: [
-                "CUnixSocket", "SecretFiles", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficMetrics",
-                "TrafficModel",
-                "TrafficPage", "TrafficQuery",
+                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficMetrics", "TrafficModel",
+                "TrafficPage", "TrafficQuery", "TrustedFiles",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "HummingbirdTLS", package: "hummingbird", condition: .when(traits: ["TLS"])),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+                .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl", condition: .when(traits: ["TLS"])),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -254,7 +255,7 @@ let package = Package(
         .target(
             name: "TrafficConfiguration",
             dependencies: [
-                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficModel", "TrafficQuery",
+                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficModel", "TrafficQuery", "TrustedFiles",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -263,10 +264,9 @@ let package = Package(
         .executableTarget(
             name: "trafficd",
             dependencies: [
-                "CommandOptions", "CUnixSocket", "SecretFiles", "TrafficAlerts", "TrafficAPI", "TrafficCapture",
+                "CommandOptions", "CUnixSocket", "TrafficAlerts", "TrafficAPI", "TrafficCapture",
                 "TrafficConfiguration", "TrafficFeed", "TrafficHistory", "TrafficInbox", "TrafficLedger",
-                "TrafficModel",
-                "TrafficPush", "TrafficQuery",
+                "TrafficModel", "TrafficPush", "TrafficQuery", "TrustedFiles",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -460,6 +460,7 @@ let package = Package(
             dependencies: ["HTTPCalls", .product(name: "NIOHTTP1", package: "swift-nio")],
             swiftSettings: strict
         ),
+        .testTarget(name: "TrustedFilesTests", dependencies: ["TestSupport", "TrustedFiles"], swiftSettings: strict),
         .testTarget(name: "CommandOptionsTests", dependencies: ["CommandOptions"], swiftSettings: strict),
         .testTarget(
             name: "FuzzTests",
@@ -533,10 +534,9 @@ let package = Package(
         .testTarget(
             name: "TrafficAPITests",
             dependencies: [
-                "CUnixSocket", "GroundTruth", "SecretFiles", "TestSupport", "TrafficAlerts", "TrafficAPI",
-                "TrafficAudit",
-                "TrafficExport", "TrafficFeed",
-                "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel", "TrafficPage", "TrafficQuery", "trafficctl",
+                "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit",
+                "TrafficExport", "TrafficFeed", "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel",
+                "TrafficPage", "TrafficQuery", "TrustedFiles", "trafficctl",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),

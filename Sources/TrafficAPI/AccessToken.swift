@@ -1,4 +1,4 @@
-import SecretFiles
+import TrustedFiles
 
 /// A secret that clients of the TCP listener send: `Authorization: Bearer TOKEN` (RFC 6750 section 2.1).
 struct AccessToken: Sendable, Equatable {
@@ -10,13 +10,13 @@ struct AccessToken: Sendable, Equatable {
 
     /// Reads the first line of a file.
     ///
-    /// - Throws: ``SecretFileError``, also if other users can read the file.
-    init(file path: String) throws(SecretFileError) {
-        let text = try SecretFile.read(path, isSecret: true)
+    /// - Throws: ``TrustedFileError``, also if other users can read the file.
+    init(file path: String) throws(TrustedFileError) {
+        let text = try TrustedFile.read(path, isSecret: true)
         let line = text.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         guard (Self.shortest...Self.longest).contains(line.count), line.allSatisfy({ (0x21...0x7e).contains($0) })
         else {
-            throw SecretFileError(
+            throw TrustedFileError(
                 path: path,
                 reason: "its first line must be a token of \(Self.shortest) or more characters without blanks: "
                     + "openssl rand -hex 32 makes one"

@@ -178,7 +178,9 @@ public struct ControlServer: Service {
         )
         let http = HTTPServerBuilder.http1(
             configuration: HTTP1Channel.Configuration(
-                additionalChannelHandlers: [places.handler(), StalledClientHandler(timeout: stallTimeout)],
+                additionalChannelHandlers: [
+                    TargetHostHandler.installer(), places.handler(), StalledClientHandler(timeout: stallTimeout),
+                ],
                 idleTimeout: TimeAmount(self.limits.idleTimeout)
             )
         )

@@ -1,6 +1,6 @@
 import HummingbirdCore
-public import SecretFiles
 public import TrafficModel
+public import TrustedFiles
 
 #if TLS
 import HummingbirdTLS
@@ -40,19 +40,19 @@ public struct NetworkListener: Sendable {
     private let tls: TLSConfiguration?
     #endif
 
-    /// - Throws: ``SecretFileError``.
+    /// - Throws: ``TrustedFileError``.
     public init(
         address: TrafficModel.SocketAddress,
         names: Set<String> = [],
         files: Files = Files()
-    ) throws(SecretFileError) {
+    ) throws(TrustedFileError) {
         self.address = address
         self.names = names
         let reader: AccessToken? = if let path = files.token { try AccessToken(file: path) } else { nil }
         let administrator: AccessToken? =
             if let path = files.administratorToken { try AccessToken(file: path) } else { nil }
         if let path = files.administratorToken, let reader, let administrator, reader == administrator {
-            throw SecretFileError(path: path, reason: "it has the same token as the other clients' file")
+            throw TrustedFileError(path: path, reason: "it has the same token as the other clients' file")
         }
         self.tokens = AccessTokens(reader: reader, administrator: administrator)
         #if TLS
@@ -60,7 +60,7 @@ public struct NetworkListener: Sendable {
             if let certificate = files.certificate, let key = files.key { try Self.tls(certificate, key) } else { nil }
         #else
         if let certificate = files.certificate {
-            throw SecretFileError(path: certificate, reason: BuildTraits.noTLS)
+            throw TrustedFileError(path: certificate, reason: BuildTraits.noTLS)
         }
         #endif
     }
@@ -75,15 +75,15 @@ public struct NetworkListener: Sendable {
     }
 
     #if TLS
-    /// - Throws: ``SecretFileError``, also if the two do not belong together.
-    private static func tls(_ certificate: String, _ key: String) throws(SecretFileError) -> TLSConfiguration {
-        let chainBytes = try SecretFile.read(certificate, isSecret: false)
-        let keyBytes = try SecretFile.read(key, isSecret: true)
+    /// - Throws: ``TrustedFileError``, also if the two do not belong together.
+    private static func tls(_ certificate: String, _ key: String) throws(TrustedFileError) -> TLSConfiguration {
+        let chainBytes = try TrustedFile.read(certificate, isSecret: false)
+        let keyBytes = try TrustedFile.read(key, isSecret: true)
         guard let chain = try? NIOSSLCertificate.fromPEMBytes(chainBytes), !chain.isEmpty else {
-            throw SecretFileError(path: certificate, reason: "it has no certificate in PEM")
+            throw TrustedFileError(path: certificate, reason: "it has no certificate in PEM")
         }
         guard let privateKey = try? NIOSSLPrivateKey(bytes: keyBytes, format: .pem) else {
-            throw SecretFileError(path: key, reason: "it has no private key in PEM, or one with a passphrase")
+            throw TrustedFileError(path: key, reason: "it has no private key in PEM, or one with a passphrase")
         }
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) },
@@ -94,7 +94,7 @@ public struct NetworkListener: Sendable {
         // A connection that gives way shall not stay because its client does not answer.
         configuration.shutdownTimeout = .milliseconds(500)
         do { _ = try NIOSSLContext(configuration: configuration) } catch {
-            throw SecretFileError(path: key, reason: "it is not the key of \(certificate)")
+            throw TrustedFileError(path: key, reason: "it is not the key of \(certificate)")
         }
         return configuration
     }

@@ -82,6 +82,15 @@ struct Problem: Error, HTTPResponseError {
             "Alerts are about all users: they are for root and the socket's group, on control.sock, and for clients with the administrators' token."
     )
 
+    static let severalHosts = Problem(status: .badRequest, detail: "The request has more than one Host field.")
+
+    static func malformedHost(_ authority: String) -> Problem {
+        Problem(
+            status: .badRequest,
+            detail: "The request's host '\(authority.prefix(100))' is no HOST, HOST:PORT or [ADDRESS]:PORT."
+        )
+    }
+
     static func otherHost(_ authority: String) -> Problem {
         let name = authority.isEmpty ? "no host" : "'\(authority.prefix(100))'"
         return Problem(

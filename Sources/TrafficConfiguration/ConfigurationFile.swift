@@ -1,4 +1,5 @@
 import Glibc
+import TrustedFiles
 
 /// The configuration file on disk.
 package struct ConfigurationFile: Sendable {
@@ -38,47 +39,14 @@ package struct ConfigurationFile: Sendable {
         return contents
     }
 
+    /// The file says where a daemon with root's rights writes and who may read its numbers.
+    ///
     /// - Throws: ``ConfigurationProblem`` if the file can't be read, or is none that a daemon should believe.
     private func bytes() throws(ConfigurationProblem) -> [UInt8] {
-        // A pipe must not make the daemon wait.
-        let descriptor = open(self.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { throw Self.systemProblem() }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw Self.systemProblem() }
-        try Self.check(status)
-        var bytes = [UInt8](repeating: 0, count: Self.largest + 1)
-        var length = 0
-        while length < bytes.count {
-            let count = bytes.withUnsafeMutableBytes { buffer in
-                Glibc.read(descriptor, buffer.baseAddress! + length, buffer.count - length)
-            }
-            guard count >= 0 else { throw Self.systemProblem() }
-            if count == 0 { break }
-            length += count
+        do throws(TrustedFileError) {
+            return try TrustedFile.read(self.path, largest: Self.largest, isSecret: false)
+        } catch {
+            throw ConfigurationProblem(error.reason, at: nil)
         }
-        guard length <= Self.largest else {
-            throw ConfigurationProblem("longer than \(Self.largest) bytes: this is no configuration", at: nil)
-        }
-        return Array(bytes[..<length])
-    }
-
-    /// The file says where a daemon with root's rights writes and who may read its numbers. So only root and the
-    /// daemon's own user may be able to write it.
-    private static func check(_ status: stat) throws(ConfigurationProblem) {
-        guard status.st_mode & S_IFMT == S_IFREG else { throw ConfigurationProblem("not a regular file", at: nil) }
-        guard status.st_uid == 0 || status.st_uid == geteuid() else {
-            throw ConfigurationProblem(
-                "belongs to user \(status.st_uid), who could change it: chown it to root",
-                at: nil
-            )
-        }
-        guard status.st_mode & 0o022 == 0 else {
-            throw ConfigurationProblem("other users can write it: chmod go-w it, and see what it says", at: nil)
-        }
-    }
-
-    private static func systemProblem() -> ConfigurationProblem {
-        ConfigurationProblem("can't read it: \(String(cString: strerror(errno)))", at: nil)
     }
 }

@@ -1,12 +1,12 @@
 import ArgumentParser
 import CommandOptions
 import Logging
-import SecretFiles
 import TrafficAPI
 import TrafficCapture
 import TrafficConfiguration
 import TrafficHistory
 import TrafficModel
+import TrustedFiles
 import UnixSignals
 
 struct Run: AsyncParsableCommand {
@@ -234,7 +234,7 @@ struct Run: AsyncParsableCommand {
                 .run(rereading: source, at: hangups, logLevel: level)
         } catch let failure as StartFailure {
             throw failure
-        } catch let error as SecretFileError {
+        } catch let error as TrustedFileError {
             // The next start would fail in the same way.
             throw StartFailure(code: 78, message: "\(error)")
         } catch CaptureError.permission(let needs) {

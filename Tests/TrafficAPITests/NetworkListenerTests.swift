@@ -1,11 +1,11 @@
 import Foundation
-import SecretFiles
 import TestSupport
 import Testing
 import TrafficAPI
 import TrafficFeed
 import TrafficKitTestSupport
 import TrafficModel
+import TrustedFiles
 
 @Suite("What the TCP listener asks of clients")
 struct NetworkListenerTests {
@@ -64,7 +64,7 @@ struct NetworkListenerTests {
     )
     func badToken(text: String, mode: mode_t, reason: String) async throws {
         try await self.withFile(text, mode: mode) { file in
-            let error = #expect(throws: SecretFileError.self) {
+            let error = #expect(throws: TrustedFileError.self) {
                 try NetworkListener(address: Self.anyPort, files: .init(token: file))
             }
             let text = "\(try #require(error))"
@@ -89,11 +89,40 @@ struct NetworkListenerTests {
             // The key of another certificate.
             .init(certificate: certificates.authority, key: certificates.key),
         ] {
-            let error = #expect(throws: SecretFileError.self) {
+            let error = #expect(throws: TrustedFileError.self) {
                 try NetworkListener(address: Self.anyPort, files: files)
             }
             let text = "\(try #require(error))"
             #expect([files.token, files.certificate, files.key].contains { $0.map(text.hasPrefix) == true }, "\(text)")
+        }
+    }
+
+    @Test(
+        "a request names one host, and a target that is a URI is the one that counts",
+        arguments: [
+            ("GET /healthz", ["127.0.0.1"], "200"), ("GET /healthz", ["127.0.0.1", "evil.example"], "400"),
+            ("GET /healthz", ["127.0.0.1", "127.0.0.1"], "400"), ("GET /healthz", ["[::1].evil.example"], "400"),
+            ("GET http://127.0.0.1/healthz", ["127.0.0.1"], "200"),
+            // RFC 9112 section 3.2.2: the Host field is ignored.
+            ("GET http://evil.example/healthz", ["127.0.0.1"], "421"),
+            ("GET http://evil.example", ["127.0.0.1"], "421"),
+            ("GET http://evil.example?/healthz", ["127.0.0.1"], "421"),
+            ("GET http://127.0.0.1/healthz", ["evil.example"], "200"), ("GET http://127.0.0.1/healthz", [], "200"),
+            ("GET http://127.0.0.1/healthz", ["127.0.0.1", "127.0.0.1"], "400"),
+            ("GET http://127.0.0.1@evil.example/healthz", ["127.0.0.1"], "400"),
+        ]
+    )
+    func host(request: String, hosts: [String], status: String) async throws {
+        try await TestServer.with(listen: Self.anyPort) { server in
+            let fields = hosts.map { "Host: \($0)\r\n" }.joined()
+            let answer = try await Tool.run(
+                "bash",
+                [
+                    "-c", #"exec 3<>/dev/tcp/127.0.0.1/$0; printf %s "$1" >&3; head -n 1 <&3"#,
+                    "\(try #require(server.endpoints.tcp?.port))", "\(request) HTTP/1.1\r\n\(fields)\r\n",
+                ]
+            )
+            #expect(answer.output.hasPrefix("HTTP/1.1 \(status) "), "\(answer.output)")
         }
     }
 
@@ -115,6 +144,8 @@ struct NetworkListenerTests {
             let trusting = ["--cacert", certificates.authority]
             for version in ["--tlsv1.2", "--tlsv1.3"] {
                 #expect(try await self.status(url, trusting + [version]).hasPrefix("200"))
+                let other = ["--request-target", "https://evil.example/metrics"]
+                #expect(try await self.status(url, trusting + [version] + other).hasPrefix("421"))
             }
             #expect(try await self.status(url, trusting + ["--tls-max", "1.1"]).hasPrefix("000"))
             #expect(try await self.status(url).hasPrefix("000"))
@@ -156,7 +187,7 @@ struct NetworkListenerTests {
                         }
                     }
                 }
-                #expect(throws: SecretFileError.self) {
+                #expect(throws: TrustedFileError.self) {
                     try NetworkListener(
                         address: Self.anyPort,
                         files: .init(token: readerFile, administratorToken: readerFile)

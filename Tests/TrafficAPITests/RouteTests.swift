@@ -317,13 +317,41 @@ struct RouteTests {
     @Test(
         "A TCP listener answers to addresses, to localhost and to the names that it was given",
         arguments: [
-            ("127.0.0.1:10419", true), ("127.0.0.1", true), ("[::1]:10419", true), ("[::1]", true),
-            ("LOCALHOST:1", true), ("192.0.2.1:80", true), ("server1.example", true), ("Server1.Example:10419", true),
-            ("evil.example:10419", false), ("localhost.evil.example", false), ("", false), ("[evil.example]", false),
-            ("server1.example.evil.example", false), ("127.0.0.1.evil.example", false),
-        ]
+            ("127.0.0.1:10419", nil), ("127.0.0.1", nil), ("[::1]:10419", nil), ("[::1]", nil), ("[::1]:", nil),
+            ("LOCALHOST:1", nil), ("192.0.2.1:80", nil), ("server1.example", nil), ("Server1.Example:10419", nil),
+            ("evil.example:10419", .misdirectedRequest), ("localhost.evil.example", .misdirectedRequest),
+            ("", .misdirectedRequest), ("[evil.example]", .misdirectedRequest), (":80", .misdirectedRequest),
+            ("server1.example.evil.example", .misdirectedRequest), ("127.0.0.1.evil.example", .misdirectedRequest),
+            // A name behind what looks like this host.
+            ("[::1].evil.example", .badRequest), ("[::1]evil.example:80", .badRequest), ("[::1", .badRequest),
+            ("127.0.0.1:80@evil.example", .badRequest), ("localhost:80:evil.example", .badRequest),
+            ("localhost@evil.example", .badRequest), ("localhost:80/evil.example", .badRequest),
+            ("localhost:\u{0661}", .badRequest), ("user@localhost", .badRequest),
+        ] as [(String, HTTPResponse.Status?)]
     )
-    func rebinding(authority: String, isAnswered: Bool) {
-        #expect(HostMiddleware(names: ["SERVER1.example"]).isThisHost(authority) == isAnswered)
+    func rebinding(authority: String, refusal: HTTPResponse.Status?) {
+        #expect(Self.refusal(HostMiddleware(names: ["SERVER1.example"]), authority) == refusal)
+    }
+
+    @Test("On a Unix socket any name without a dot is the host, and a name that looks like two is none")
+    func plainNames() {
+        let middleware = HostMiddleware(names: [], takesPlainNames: true)
+        #expect(Self.refusal(middleware, "trafficd") == nil)
+        #expect(Self.refusal(middleware, "trafficd", isOfBrowser: true) == .misdirectedRequest)
+        #expect(Self.refusal(middleware, "evil.example") == .misdirectedRequest)
+        #expect(Self.refusal(middleware, "trafficd:80@evil") == .badRequest)
+    }
+
+    private static func refusal(
+        _ middleware: HostMiddleware,
+        _ authority: String,
+        isOfBrowser: Bool = false
+    ) -> HTTPResponse.Status? {
+        do throws(Problem) {
+            try middleware.check(authority, isOfBrowser: isOfBrowser)
+            return nil
+        } catch {
+            return error.status
+        }
     }
 }

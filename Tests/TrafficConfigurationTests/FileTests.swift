@@ -64,7 +64,7 @@ struct FileTests {
         #expect(try Written(settings + filling).configuration().interval.seconds == 2)
         #expect(
             try Written(settings + filling + "#").lines()
-                == [" error: longer than 1048576 bytes: this is no configuration"]
+                == [" error: longer than 1048576 bytes"]
         )
         func nested(_ depth: Int) throws -> [String] {
             try Written("x: " + String(repeating: "[", count: depth) + String(repeating: "]", count: depth)).lines()
@@ -97,7 +97,7 @@ struct FileTests {
     func writable(mode: mode_t) throws {
         let file = try Written("interval: 2s")
         chmod(file.url.path, mode)
-        #expect(file.lines() == [" error: other users can write it: chmod go-w it, and see what it says"])
+        #expect(file.lines().first?.hasPrefix(" error: other users can write it: ") == true)
         chmod(file.url.path, 0o644)
         #expect(try file.configuration().interval.seconds == 2)
     }
@@ -106,7 +106,7 @@ struct FileTests {
     func ofOthers() throws {
         let file = try Written("interval: 2s")
         chown(file.url.path, 65_534, 0)
-        #expect(file.lines() == [" error: belongs to user 65534, who could change it: chown it to root"])
+        #expect(file.lines().first?.hasPrefix(" error: belongs to user 65534, who can change it: ") == true)
     }
 
     @Test("whatever the bytes are, the file is read or refused with places in it")
