@@ -7,7 +7,10 @@ public struct ProcessDetails: Sendable, Codable, Hashable {
     public var commandLine: [String]?
     public var uid: UInt32
     public var user: String?
+    /// The unit of the system's service manager. A unit of another manager follows a slash:
+    /// `user@1000.service/nginx.service`, `docker/nginx.service`.
     public var systemdUnit: String?
+    /// 64 hexadecimal digits; of containers in each other, those of the outer one.
     public var containerID: String?
     /// Path in the cgroup v2 hierarchy.
     public var cgroup: String?

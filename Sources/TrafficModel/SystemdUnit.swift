@@ -12,6 +12,13 @@ enum SystemdUnit {
     /// pid and user of a peer on the host; a desktop's apps by systemd's "Desktop Environment Integration",
     /// `app-NAME-ID.scope`; a snap's scope has a UUID.
     static func pattern(of name: String) -> String {
+        // A user's unit follows the name of the user's service manager and a slash.
+        guard let slash = name.utf8.firstIndex(of: UInt8(ascii: "/")) else { return Self.pattern(ofUnit: name) }
+        let (manager, unit) = (name[..<slash], name[name.utf8.index(after: slash)...])
+        return Self.pattern(ofUnit: String(manager)) + "/" + Self.pattern(ofUnit: String(unit))
+    }
+
+    private static func pattern(ofUnit name: String) -> String {
         // Only a name with a digit has such a part.
         guard let dot = name.lastIndex(of: "."), name.utf8.contains(where: Self.isDigit) else { return name }
         let (stem, suffix) = (name[..<dot], name[dot...])

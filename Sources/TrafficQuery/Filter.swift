@@ -6,7 +6,8 @@ public import TrafficModel
 /// `-` or `!` before a term negates it. Quotes keep blanks, and take the special meaning from every other character.
 /// The keys are those of ``FilterKey``. A text has at most 4,096 bytes and 64 values.
 ///
-/// - `process:` part of the name or the path of the executable; `unit:`, `container:`, `cgroup:` part of the value
+/// - `process:` part of the name or the path of the executable; `container:`, `cgroup:` part of the value;
+///   `unit:` part of the name, or the whole name if it ends in `.service` or `.scope`
 /// - `pid:`, `user:` (name or uid), `proto:`, `state:`, `scope:`, `class:`, `role:` exactly
 /// - `port:` (either end), `lport:`, `rport:` one port or a range, `8000-8100`
 /// - `remote:`, `local:` an address, a prefix (`10.0.0.0/8`), or the beginning of an address as text (`192.168.`)

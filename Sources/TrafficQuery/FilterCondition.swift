@@ -42,11 +42,29 @@ extension Filter {
         }
     }
 
+    /// A part of a unit's name; or the whole name, if it ends like one: `nginx.service` is the system's unit alone, and
+    /// not a unit that a user has named so (``ProcessDetails/systemdUnit``).
+    struct UnitNeedle: Sendable, Hashable {
+        private let needle: Needle
+        /// In lower case. `nil`: a part is enough.
+        private let whole: String?
+
+        init(_ text: String) {
+            self.needle = Needle(text)
+            let name = text.lowercased()
+            self.whole = name.hasSuffix(".service") || name.hasSuffix(".scope") ? name : nil
+        }
+
+        func matches(_ unit: String?) -> Bool {
+            self.whole.map { $0 == unit?.lowercased() } ?? self.needle.isPart(of: unit)
+        }
+    }
+
     enum ProcessCondition: Sendable, Hashable {
         case process(Needle)
         case pid(Int32)
         case user(name: String, uid: UInt32?)
-        case unit(Needle)
+        case unit(UnitNeedle)
         case container(Needle)
         case cgroup(Needle)
 
@@ -56,7 +74,7 @@ extension Filter {
             case .process(let needle): return needle.isPart(of: details.name) || needle.isPart(of: details.executable)
             case .pid(let pid): return process.identity.pid == pid
             case .user(let name, let uid): return details.user == name || details.uid == uid
-            case .unit(let needle): return needle.isPart(of: details.systemdUnit)
+            case .unit(let needle): return needle.matches(details.systemdUnit)
             case .container(let needle): return needle.isPart(of: details.containerID)
             case .cgroup(let needle): return needle.isPart(of: details.cgroup)
             }
@@ -68,7 +86,7 @@ extension Filter {
             case .process(let needle): needle.isPart(of: group.name) || needle.isPart(of: group.executable)
             // A number is no name: useradd(8) takes no such names, and asking for each user's name may take long.
             case .user(let name, let uid): group.uid.map { uid == nil ? userName($0) == name : $0 == uid } ?? false
-            case .unit(let needle): needle.isPart(of: group.systemdUnit)
+            case .unit(let needle): needle.matches(group.systemdUnit)
             case .container(let needle): needle.isPart(of: group.containerID)
             case .pid, .cgroup: false
             }

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension SurfaceTests {
     /// Programs in cgroups that are named as systemd names them, beside what the programs say that they moved.
     @Suite(.needsBPF, .needs("python3", "setpriv", "curl"))
     struct ProcessGroupTests {
@@ -25,23 +25,29 @@ extension SystemTests {
 
         /// Runs the program in a cgroup, in each hierarchy that a unit's name may come from, until the daemon has read
         /// the name: what ends earlier may have none.
+        ///
+        /// - Parameter manager: Folders around the unit's own, below a slice.
         private static func run(
             _ bytes: Int,
             in unit: String,
+            below manager: String = "",
             as uid: UInt32,
             _ daemon: Daemon
         ) async throws -> UInt64 {
             let roots = ["/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"].filter {
                 FileManager.default.fileExists(atPath: $0 + "/cgroup.procs")
             }
-            let parent = "trafficd-\(UUID().uuidString)"
-            let places = roots.map { "\($0)/\(parent)/\(unit)" }
+            let slice = "trafficd-\(UUID().uuidString).slice"
+            let places = roots.map { "\($0)/\(slice)\(manager)/\(unit)" }
             for place in places {
                 try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
             }
             defer {
-                for place in places { rmdir(place) }
-                for root in roots { rmdir("\(root)/\(parent)") }
+                for var place in places {
+                    while rmdir(place) == 0, place.suffix(slice.count) != slice {
+                        place = URL(filePath: place).deletingLastPathComponent().path
+                    }
+                }
             }
             let enter = places.map { "echo $$ >'\($0)/cgroup.procs'" }.joined(separator: " && ")
             // Another user may not have the python3 that root's PATH finds first.
@@ -50,11 +56,12 @@ extension SystemTests {
             let program = try Program(URL(filePath: "/bin/sh"), ["-c", script, Self.program])
             let line = try #require(try await program.line(), "\(program.errorText)")
             let moved = String(decoding: line, as: UTF8.self).split(separator: " ").compactMap { UInt64($0) }
-            let known = try await look(until: { $0 == unit }) {
+            let name = manager.isEmpty ? unit : URL(filePath: manager).pathComponents[1] + "/" + unit
+            let known = try await look(until: { $0 == name }) {
                 try await daemon.snapshot().processes?.first { $0.identity.pid == program.pid }?.details.systemdUnit
             }
             program.closeInput()
-            #expect(try await program.exit() == 0 && known == unit, "\(program.errorText)")
+            #expect(try await program.exit() == 0 && known == name, "\(program.errorText)")
             try #require(moved.count == 2 && moved[0] == moved[1])
             return moved[0]
         }
@@ -69,6 +76,14 @@ extension SystemTests {
                     truth["session-*.scope"]! += try await Self.run(bytes, in: unit, as: 0, daemon)
                 }
                 truth["one.service"] = try await Self.run(1_234, in: "one.service", as: 0, daemon)
+                // Any user may name a unit so, below their own service manager.
+                truth["user@5301.service/one.service"] = try await Self.run(
+                    2_345,
+                    in: "one.service",
+                    below: "/user@5301.service/app.slice",
+                    as: 0,
+                    daemon
+                )
                 truth["two@5.service"] = try await Self.run(4_321, in: "two@5.service", as: Self.stranger, daemon)
 
                 let rows = try await look(until: { $0.count == truth.count }) {
@@ -79,7 +94,7 @@ extension SystemTests {
                 #expect(
                     rows.allSatisfy { $0.group.uid == ($0.group.systemdUnit == "two@5.service" ? Self.stranger : 0) }
                 )
-                #expect(rows.map(\.processes).sorted() == [1, 1, 2])
+                #expect(rows.map(\.processes).sorted() == [1, 1, 1, 2])
 
                 let socket = daemon.directories.controlSocket
                 #expect(chmod(socket.path, 0o666) == 0 && chmod(socket.deletingLastPathComponent().path, 0o755) == 0)

@@ -62,9 +62,13 @@ struct ProcTextTests {
         #expect(hybrid.systemd == "/system.slice/a.service")
         #expect(ProcessDirectory.cgroups("0::/x:y\n").unified == "/x:y")
         #expect(ProcessDirectory.cgroups("").unified == nil)
+        // The kernel forbids only the line end in a name.
+        let odd = ProcessDirectory.cgroups("4:memory:/m\r\n1:name=systemd:/\u{301}a\r\n0::/b\n")
+        #expect(odd.systemd == "/\u{301}a\r" && odd.unified == "/b")
     }
 
     static let id = String(repeating: "0123456789abcdef", count: 4)
+    static let otherID = String(repeating: "fedcba9876543210", count: 4)
 
     @Test(
         "units and containers are read from cgroup paths",
@@ -77,6 +81,34 @@ struct ProcTextTests {
             ("/system.slice/docker-\(id).scope", "docker-\(id).scope", id),
             ("/kubepods.slice/kubepods-burstable.slice/cri-containerd-\(id).scope", "cri-containerd-\(id).scope", id),
             ("/machine.slice/libpod-\(id).scope/container", "libpod-\(id).scope", id),
+            ("/../../system.slice/nginx.service", "nginx.service", nil),
+            ("/init.scope", "init.scope", nil),
+            // Names that a user or a container gives.
+            (
+                "/user.slice/user-5301.slice/user@5301.service/app.slice/nginx.service",
+                "user@5301.service/nginx.service", nil
+            ),
+            ("/user.slice/user-5301.slice/user@5301.service/init.scope", "user@5301.service/init.scope", nil),
+            ("/user.slice/user-5301.slice/user@5301.service/app.slice", "user@5301.service", nil),
+            (
+                "/user.slice/user-5301.slice/user@5301.service/docker-\(id).scope",
+                "user@5301.service/docker-\(id).scope", nil
+            ),
+            ("/user.slice/user-5301.slice/user@5301.service/\(id)/system.slice", "user@5301.service", nil),
+            ("/system.slice/docker-\(id).scope/system.slice/a.service", "docker-\(id).scope/a.service", id),
+            ("/docker/\(id)/system.slice/a.service", "docker/a.service", id),
+            ("/kubepods/burstable/pod7/\(id)", nil, id),
+            // Of containers in each other the outer one: the inner name is the outer's own.
+            ("/docker/\(id)/docker/\(otherID)", nil, id),
+            ("/system.slice/docker-\(id).scope/\(otherID)", "docker-\(id).scope", id),
+            ("/lxc.payload.web/\(otherID)", nil, nil),
+            ("/system.slice/ci.service/docker-\(otherID).scope", "ci.service/docker-\(otherID).scope", nil),
+            // One Character with the slash before it. The kernel forbids only the line end.
+            ("/user@5301.service/\u{301}x.slice/nginx.service", "user@5301.service/nginx.service", nil),
+            ("/user@5301.service/\u{600}/nginx.service", "user@5301.service/nginx.service", nil),
+            ("/user@5301.service/\u{301}x.slice/docker-\(id).scope", "user@5301.service/docker-\(id).scope", nil),
+            ("/lxc.payload.web/system.slice/a.service", "lxc.payload.web/a.service", nil),
+            ("/system.slice/a.service/payload/system.slice/b.service", "a.service/b.service", nil),
         ] as [(String, String?, String?)]
     )
     func naming(path: String, unit: String?, container: String?) {

@@ -15,7 +15,13 @@ struct ProcessGroupTests {
             ("api@3-4711-1000.service", "api@*.service"),
             ("app-gnome-firefox-4711.scope", "app-gnome-firefox-*.scope"),
             ("snap.docker.dockerd-0b51a3d4-5f58-4f0a-9c6e-4c6f0f0e7d11.scope", "snap.docker.dockerd-*.scope"),
+            (
+                "user@1000.service/app-gnome-firefox-4711.scope",
+                "user@1000.service/app-gnome-firefox-*.scope"
+            ),
+            ("a@3-4711-1000.service/run-u5.scope", "a@*.service/run-*.scope"),
             // These stay.
+            ("user@1000.service/nginx.service", nil), ("docker/nginx.service", nil), ("/", nil),
             ("nginx.service", nil), ("getty@tty1.service", nil), ("user@1000.service", nil),
             ("postgresql@15-main.service", nil), ("openvpn@site-2-1.service", nil), ("run-backup2.service", nil),
             ("web-2.service", nil), ("session-cache.service", nil), ("init.scope", nil), ("", nil), ("a1", nil),

@@ -71,6 +71,8 @@ struct FilterTests {
             ("pid:101", true), ("pid:10", false), ("user:www-data", true), ("user:33", true), ("user:www", false),
             ("unit:nginx", true), ("unit:sshd", false), ("container:4F2A", true), ("container:2b", false),
             ("cgroup:system.slice", true), ("cgroup:user.slice", false), ("PROCESS:nginx", true),
+            // A name that ends as a unit's does is the whole name.
+            ("unit:NGINX.service", true), ("unit:inx.service", false), ("unit:x.service", false),
         ]
     )
     func processKeys(text: String, matches: Bool) throws {
@@ -221,6 +223,21 @@ struct FilterTests {
         #expect(filtered.processes?.map(\.identity.pid) == pids)
         #expect(filtered.sockets?.map(\.cookie.rawValue) == cookies)
         #expect(filtered.exited?.count == exited)
+    }
+
+    @Test(
+        "A unit that a user has named like one of the system does not count as that unit",
+        arguments: [
+            ("unit:nginx.service", false), ("unit:nginx", true), ("unit:user@5301.service", false),
+            ("unit:user@5301.service/nginx.service", true), ("unit:user@5301", true),
+        ]
+    )
+    func unitOfUser(text: String, matches: Bool) throws {
+        var process = Self.nginx
+        process.details.systemdUnit = "user@5301.service/nginx.service"
+        #expect(try Filter(text).matches(process) == matches)
+        let group = ProcessGroup(process.details)
+        #expect(try AlertFilter(text, for: .byteAlerts).admits(group, nil, userName: { _ in nil }) == matches)
     }
 
     @Test(

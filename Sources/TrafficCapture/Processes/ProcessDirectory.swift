@@ -107,33 +107,65 @@ package enum ProcessDirectory {
 
     static func cgroups(_ text: String) -> (unified: String?, systemd: String?) {
         var paths: (unified: String?, systemd: String?)
-        for line in text.split(separator: "\n") {
-            let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+        // By bytes, because users name cgroups: a Character may have a line end or a slash and what follows it.
+        for line in text.utf8.split(separator: UInt8(ascii: "\n")) {
+            let fields = line.split(separator: UInt8(ascii: ":"), maxSplits: 2, omittingEmptySubsequences: false)
             guard fields.count == 3 else { continue }
-            if fields[0] == "0" && fields[1].isEmpty { paths.unified = String(fields[2]) }
-            if fields[1] == "name=systemd" { paths.systemd = String(fields[2]) }
+            if fields[0].elementsEqual("0".utf8) && fields[1].isEmpty { paths.unified = String(Substring(fields[2])) }
+            if fields[1].elementsEqual("name=systemd".utf8) { paths.systemd = String(Substring(fields[2])) }
         }
         return paths
     }
 }
 
 /// Finds the service and the container in the path of a cgroup.
+///
+/// The system's service manager makes slices, in slices, and units in them. What is below a unit, or below a directory
+/// that is neither, was made by whoever runs there: a user's own service manager, a container's, or any process of
+/// that user. The name of such a unit begins with the place that made it.
 package enum CgroupNaming {
-    /// The innermost unit: `…/nginx.service`, `…/session-3.scope`. A slice groups units and is not a unit here.
+    /// The unit: `…/nginx.service`, `…/session-3.scope`. A slice groups units and is no unit here.
+    ///
+    /// A unit that the system's manager did not make follows a slash: `user@1000.service/nginx.service` is a user's,
+    /// and `docker/nginx.service` one in a container of Docker.
     package static func systemdUnit(_ path: String) -> String? {
-        path.split(separator: "/").last { $0.hasSuffix(".service") || $0.hasSuffix(".scope") }.map(String.init)
+        let components = Self.belowSlices(path)
+        guard let outer = components.first else { return nil }
+        let inner = components.dropFirst().last(where: Self.isUnit)
+        guard let inner else { return Self.isUnit(outer) ? String(outer) : nil }
+        return "\(outer)/\(inner)"
     }
 
-    /// The container ID: 64 hexadecimal digits that Docker, containerd, CRI-O and Podman put in a path component. The
-    /// last such component counts: `docker-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope` or the bare ID.
+    /// The container ID: 64 hexadecimal digits that Docker, containerd, CRI-O and Podman put in the name of a unit of the
+    /// system's service manager, `docker-ID.scope`, `cri-containerd-ID.scope` or `libpod-ID.scope`, or of a directory
+    /// below one of their own, `/docker/ID`.
+    ///
+    /// What is below a container or another unit may have any name, so of containers in each other the outer one counts.
     package static func containerID(_ path: String) -> String? {
-        for component in path.split(separator: "/").reversed() {
-            let stem = component.hasSuffix(".scope") ? component.dropLast(6) : component
-            let id = stem.split(separator: "-").last ?? stem
-            if id.utf8.count == 64 && id.allSatisfy(\.isHexDigit) { return String(id) }
-        }
-        return nil
+        let components = Self.belowSlices(path)
+        guard let outer = components.first else { return nil }
+        return Self.engines.contains(String(outer)) ? components.lazy.compactMap(Self.id).first : Self.id(in: outer)
     }
+
+    /// The directories of container engines that do without systemd.
+    private static let engines: Set<String> = [
+        "docker", "kubepods", "k8s.io", "default", "libpod_parent", "crio", "ecs",
+    ]
+
+    private static func id(in component: Substring) -> String? {
+        let stem = component.hasSuffix(".scope") ? component.dropLast(6) : component
+        let id = stem.split(separator: "-").last ?? stem
+        return id.utf8.count == 64 && id.allSatisfy(\.isHexDigit) ? String(id) : nil
+    }
+
+    /// Without the slices, and without the way up to them from the daemon's own cgroup namespace.
+    private static func belowSlices(_ path: String) -> ArraySlice<Substring> {
+        path.utf8.split(separator: UInt8(ascii: "/")).map { Substring($0) }.drop {
+            $0 == ".." || $0.hasSuffix(".slice")
+        }
+    }
+
+    private static func isUnit(_ name: Substring) -> Bool { name.hasSuffix(".service") || name.hasSuffix(".scope") }
 }
 
 extension String {

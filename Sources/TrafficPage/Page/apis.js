@@ -35,8 +35,13 @@ export const apiLink = (endpoint) => href(`apis/${idOf(endpoint)}`);
 /// Whether a unit is that of a group, which has a * in place of what differs for each login or run.
 export function isOfUnit(group, unit) {
   if (!group?.includes("*")) return unit === group;
-  const [start, end] = group.split("*");
-  return unit !== undefined && unit.startsWith(start) && unit.endsWith(end);
+  // What differs has no slash, so each unit of a path has its own.
+  const units = [group.split("/"), unit?.split("/") ?? []];
+  return units[0].length === units[1].length && units[0].every((name, index) => {
+    const [start, end] = name.split("*");
+    const own = units[1][index];
+    return end === undefined ? own === start : own.startsWith(start) && own.endsWith(end);
+  });
 }
 
 /// Whether a process belongs to a group.
