@@ -175,9 +175,11 @@ public final class BPFCapture: CaptureSource {
         }
         if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
         let wholeCensus = census.flatMap { $0.isWhole && self.kernel.sweepsAllSockets ? SocketCensus($0.serials) : nil }
-        self.malformed += self.owners.read(census: wholeCensus ?? walkedCensus, emit)
+        self.reads.attempt("owners") { () throws(CaptureError) in
+            self.malformed += try self.owners.read(census: wholeCensus ?? walkedCensus, emit)
+        }
         if !self.keepsRecords { self.owners.release() }
-        self.names.take(emit)
+        self.reads.attempt("executed") { () throws(CaptureError) in try self.names.take(emit) }
         let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
             if try self.interfaces.read(by: deadline, emit) { try self.tell() }
@@ -377,7 +379,7 @@ public final class BPFCapture: CaptureSource {
 
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var events: [CaptureEvent] = []
-        self.deferred.take { record in self.decode(record) { events.append($0) } }
+        try self.deferred.take { record in self.decode(record) { events.append($0) } }
         // Records from the time when these sockets were open must come before their final totals. Otherwise such a
         // record would look like a new socket.
         if !events.isEmpty { try self.drain(emit) }

@@ -9,26 +9,47 @@ struct BPFMap {
     let capacity: UInt32
 
     /// Calls `body` for every element, with key and value bytes.
+    ///
+    /// - Throws: ``CaptureError`` if the kernel can't read on, for example without memory (ENOMEM). `body` may then have
+    ///   been called for some of the elements.
     func forEach(
         keySize: Int,
         valueSize: Int,
         _ body: (_ key: RawSpan, _ value: RawSpan) -> Void
-    ) {
+    ) throws(CaptureError) {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * keySize + valueSize, alignment: 8)
         defer { buffer.deallocate() }
         let key = UnsafeMutableRawBufferPointer(rebasing: buffer[0..<keySize])
         let next = UnsafeMutableRawBufferPointer(rebasing: buffer[keySize..<2 * keySize])
         let value = UnsafeMutableRawBufferPointer(rebasing: buffer[(2 * keySize)...])
         var previous: UnsafeMutableRawPointer?
-        while bpf_map_get_next_key(self.descriptor, previous, next.baseAddress) == 0 {
+        while try self.moves(to: next.baseAddress, after: previous) {
             key.copyMemory(from: UnsafeRawBufferPointer(next))
             previous = key.baseAddress
-            guard bpf_map_lookup_elem(self.descriptor, key.baseAddress, value.baseAddress) == 0 else { continue }
+            // A program may have removed the element.
+            guard try self.exists(bpf_map_lookup_elem(self.descriptor, key.baseAddress, value.baseAddress)) else {
+                continue
+            }
             body(
                 RawSpan(_unsafeBytes: UnsafeRawBufferPointer(key)),
                 RawSpan(_unsafeBytes: UnsafeRawBufferPointer(value))
             )
         }
+    }
+
+    /// - Returns: `false` after the last key.
+    private func moves(
+        to next: UnsafeMutableRawPointer?,
+        after previous: UnsafeMutableRawPointer?
+    ) throws(CaptureError) -> Bool {
+        try self.exists(bpf_map_get_next_key(self.descriptor, previous, next), call: "bpf_map_get_next_key")
+    }
+
+    private func exists(_ result: Int32, call: String = "bpf_map_lookup_elem") throws(CaptureError) -> Bool {
+        guard result == 0 || result == -ENOENT else {
+            throw .system(call: call, object: self.name, errno: -result)
+        }
+        return result == 0
     }
 
     /// Removes an element. An absent element is no error: another thread, or the kernel, was first.
@@ -90,14 +111,14 @@ struct BPFMap {
     }
 
     /// Every key.
-    func keys<Key: BitwiseCopyable>(as type: Key.Type) -> [Key] {
+    func keys<Key: BitwiseCopyable>(as type: Key.Type) throws(CaptureError) -> [Key] {
         var keys: [Key] = []
-        withUnsafeTemporaryAllocation(byteCount: MemoryLayout<Key>.size, alignment: 8) { next in
-            var previous: UnsafeMutableRawPointer?
-            while bpf_map_get_next_key(self.descriptor, previous, next.baseAddress) == 0 {
-                keys.append(next.loadUnaligned(as: Key.self))
-                previous = next.baseAddress
-            }
+        let next = UnsafeMutableRawBufferPointer.allocate(byteCount: MemoryLayout<Key>.size, alignment: 8)
+        defer { next.deallocate() }
+        var previous: UnsafeMutableRawPointer?
+        while try self.moves(to: next.baseAddress, after: previous) {
+            keys.append(next.loadUnaligned(as: Key.self))
+            previous = next.baseAddress
         }
         return keys
     }

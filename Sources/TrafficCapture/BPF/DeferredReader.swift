@@ -11,11 +11,12 @@ struct DeferredReader {
         self.release()
     }
 
-    /// - Parameter body: Is called with each record that was not read before.
-    mutating func take(_ body: (RawSpan) -> Void) {
+    /// - Parameter body: Is called with each record that was not read before. What it got before an error, it gets
+    ///   again next time.
+    mutating func take(_ body: (RawSpan) -> Void) throws(CaptureError) {
         let known = Set(self.taken)
         var fresh: [UInt64] = []
-        self.map.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, record in
+        try self.map.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, record in
             let serial = key.unsafeLoadUnaligned(as: UInt64.self)
             guard !known.contains(serial) else { return }
             fresh.append(serial)

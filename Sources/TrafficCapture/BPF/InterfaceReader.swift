@@ -91,7 +91,7 @@ struct InterfaceReader: ~Copyable {
         let oldMark = self.presentMark ^ Self.mark
         let map = counters.interfaces
         let isOld = { (key: traffic_interface_key) in key.network_namespace != 0 && key.index & Self.mark == oldMark }
-        let old = map.keys(as: traffic_interface_key.self).filter(isOld)
+        let old = try map.keys(as: traffic_interface_key.self).filter(isOld)
         let final = try Self.read(map, where: isOld)
         let current = try Self.read(map, where: { $0.network_namespace != 0 && !isOld($0) })
         try counters.strangers.set(oldMark >> 31, to: UInt64(0))
@@ -106,7 +106,7 @@ struct InterfaceReader: ~Copyable {
         where isWanted: (traffic_interface_key) -> Bool
     ) throws(CaptureError) -> [InterfacePackets] {
         var packets: [InterfacePackets] = []
-        for var key in map.keys(as: traffic_interface_key.self) where isWanted(key) {
+        for var key in try map.keys(as: traffic_interface_key.self) where isWanted(key) {
             let values = try map.perCPUValues(of: key, as: traffic_interface.self)
             key.index &= ~Self.mark
             packets.append(InterfacePackets(key, values))

@@ -10,9 +10,10 @@ struct NameReader {
     }
 
     /// Not kept for the next daemon: it looks all processes up again.
-    func take(_ emit: (CaptureEvent) -> Void) {
+    func take(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var taken: [traffic_owner_key] = []
-        self.executed.forEach(
+        defer { for process in taken { self.executed.remove(process) } }
+        try self.executed.forEach(
             keySize: MemoryLayout<traffic_owner_key>.size,
             valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
         ) { key, value in
@@ -28,6 +29,5 @@ struct NameReader {
                 )
             )
         }
-        for process in taken { self.executed.remove(process) }
     }
 }

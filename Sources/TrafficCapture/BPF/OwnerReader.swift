@@ -52,11 +52,11 @@ struct OwnerReader {
     /// - Parameter census: If it was just taken and no socket that it covers can be missing; otherwise `nil`. If the
     ///   owners of a living socket left the map, their counters would start again at 0.
     /// - Returns: How many entries could not be decoded.
-    mutating func read(census: SocketCensus?, _ emit: (CaptureEvent) -> Void) -> UInt64 {
+    mutating func read(census: SocketCensus?, _ emit: (CaptureEvent) -> Void) throws(CaptureError) -> UInt64 {
         var sockets: Set<UInt64> = []
         var entries: [(key: traffic_owner_key, socket: UInt64)] = []
         var malformed: UInt64 = 0
-        self.owners.forEach(
+        try self.owners.forEach(
             keySize: MemoryLayout<traffic_owner_key>.size,
             valueSize: MemoryLayout<traffic_owner>.size
         ) { key, value in

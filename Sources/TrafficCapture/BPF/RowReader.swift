@@ -60,8 +60,8 @@ struct RowReader {
             // That reader may have been killed before it removed these rows.
             self.taken = Taken(
                 generation: generation &- 1,
-                processes: Self.keys(in: self.rows, of: generation &- 1),
-                users: Self.keys(in: self.userRows, of: generation &- 1)
+                processes: try Self.keys(in: self.rows, of: generation &- 1),
+                users: try Self.keys(in: self.userRows, of: generation &- 1)
             )
             try self.release()
         } else {
@@ -133,12 +133,12 @@ struct RowReader {
     private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         let past = self.generation &- 1
         let rest = FoldedRows.Row(try self.rest.value(at: past & 1, as: traffic_row.self))
+        let processes = try Self.read(self.rows, of: past)
+        let users = try Self.read(self.userRows, of: past)
         // Nothing below can fail, so every removed row is reported.
         self.isUnread = false
         self.lastRead = past
         self.readings += 1
-        let processes = Self.read(self.rows, of: past)
-        let users = Self.read(self.userRows, of: past)
         self.taken = Taken(generation: past, processes: processes.map(\.key), users: users.map(\.key))
         var folded = FoldedRows(generation: self.readings)
         folded.processes = processes.map(\.row)
@@ -147,16 +147,16 @@ struct RowReader {
         emit(.rows(folded))
     }
 
-    private static func keys(in map: BPFMap, of generation: UInt32) -> [traffic_row_key] {
-        map.keys(as: traffic_row_key.self).filter { $0.generation == generation }
+    private static func keys(in map: BPFMap, of generation: UInt32) throws(CaptureError) -> [traffic_row_key] {
+        try map.keys(as: traffic_row_key.self).filter { $0.generation == generation }
     }
 
     private static func read(
         _ map: BPFMap,
         of generation: UInt32
-    ) -> [(key: traffic_row_key, row: FoldedRows.Row)] {
+    ) throws(CaptureError) -> [(key: traffic_row_key, row: FoldedRows.Row)] {
         var taken: [(key: traffic_row_key, row: FoldedRows.Row)] = []
-        map.forEach(
+        try map.forEach(
             keySize: MemoryLayout<traffic_row_key>.size,
             valueSize: MemoryLayout<traffic_row>.size
         ) { key, value in
