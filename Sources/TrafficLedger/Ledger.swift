@@ -166,6 +166,8 @@ public struct Ledger: Sendable, Codable {
             self.close(missingIn: census)
         case .details(let process, let details):
             self.processes.resolve(process, as: details)
+        case .usersNamed(let names):
+            self.processes.nameUsers(names)
         case .executed(let process, let name):
             self.processes.executed(process, name: name)
         case .executedUntold:

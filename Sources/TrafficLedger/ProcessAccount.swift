@@ -90,6 +90,8 @@ struct ProcessAccount: Codable {
         return owner
     }
 
+    mutating func nameUser(_ name: String?) { self.details.user = name }
+
     /// The daemon can find out less about a process that is gone than about a living process. So details without an
     /// executable do not replace details with an executable.
     mutating func resolve(_ details: ProcessDetails) {

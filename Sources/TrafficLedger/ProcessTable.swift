@@ -5,7 +5,7 @@ struct ProcessTable: Sendable, Codable {
     private(set) var accounts: [ProcessIdentity: ProcessAccount] = [:]
     private var groups: GroupAccounts
     private var inquiries = Inquiries()
-    /// User names from details of processes, so that the next process of a user has the user name at once.
+    /// So that the next process of a user has the user's name at once.
     private var userNames: [UInt32: String] = [:]
     private var configuration: LedgerConfiguration
     /// Processes that ended since the table last folded ended processes.
@@ -108,7 +108,9 @@ struct ProcessTable: Sendable, Codable {
 
     /// The daemon has looked the process up. From then on its bytes count for the group that the details say.
     mutating func resolve(_ process: ProcessIdentity, as details: ProcessDetails) {
+        var details = details
         if let user = details.user { self.userNames[details.uid] = user }
+        details.user = self.userNames[details.uid]
         // A process that was folded meanwhile is not listed again just for its name.
         guard let index = self.accounts.index(forKey: process) else { return }
         let known = ProcessGroup(self.accounts.values[index].details)
@@ -117,6 +119,14 @@ struct ProcessTable: Sendable, Codable {
             self.accounts.values[index].leave(&self.groups)
         }
         self.accounts.values[index].join(&self.groups)
+    }
+
+    /// As ``CaptureEvent/usersNamed(_:)``.
+    mutating func nameUsers(_ names: [UInt32: String?]) {
+        for (uid, name) in names { self.userNames[uid] = name }
+        self.accounts.forEachInPlace { account in
+            if let name = names[account.details.uid] { account.nameUser(name) }
+        }
     }
 
     /// The process runs another program. Its bytes wait until the daemon has looked it up.

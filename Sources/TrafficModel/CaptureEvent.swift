@@ -16,6 +16,8 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     /// nothing said that it closed.
     case census(SocketCensus)
     case details(ProcessIdentity, ProcessDetails)
+    /// Users who have these names from now on; `nil`: none any more.
+    case usersNamed([UInt32: String?])
     /// A process runs another program from now on.
     case executed(ProcessIdentity, name: String)
     /// So many processes executed programs at once that there was no room for an event for each. Any process may have

@@ -106,7 +106,7 @@ struct Daemon {
             spoolPath: configuration.stateDirectory.map { $0 + "/push.sqlite" },
             logger: logger
         )
-        let resolver = try ProcessResolver()
+        let resolver = try ProcessResolver(users: names)
         let inbox = try ReportInbox(bindingAt: directory.reportBindingPath)
         try directory.publishReportSocket()
         let stopper = try Stopper()

@@ -6,7 +6,7 @@ import TrafficModel
 
 extension SurfaceTests {
     /// Programs in cgroups that are named as systemd names them, beside what the programs say that they moved.
-    @Suite(.needsBPF, .needs("python3", "setpriv", "curl"))
+    @Suite(.needsBPF, .needs("python3", "setpriv", "curl", "unshare", "mount"))
     struct ProcessGroupTests {
         /// Sends `argv[1]` bytes to itself over a connection on loopback. Prints what its calls returned, and ends with
         /// its input.
@@ -22,6 +22,42 @@ extension SurfaceTests {
             sys.stdin.read()
             """
         private static let stranger: UInt32 = 65534
+
+        @Test("a user who gets a name after the first byte, and then another one, has it on the running process")
+        func userNames() async throws {
+            // The host's users with one more, for the daemon alone.
+            let database = URL(filePath: temporaryPath("passwd"))
+            let users = try String(contentsOfFile: "/etc/passwd", encoding: .utf8)
+            defer { unlink(database.path) }
+            func add(_ name: String?) throws {
+                let line = name.map { "\($0):x:54321:54321::/nowhere:/bin/false\n" } ?? ""
+                // In the same file, because the daemon's /etc/passwd is that file.
+                try Data((users + line).utf8).write(to: database)
+            }
+            try add(nil)
+            let launcher = (
+                program: try #require(Machine.path(of: "unshare")),
+                arguments: [
+                    "--mount", "sh", "-c", #"mount --bind "$0" /etc/passwd && exec "$@""#, database.path,
+                ]
+            )
+            try await withDaemon(launcher: launcher) { daemon in
+                let script = "exec setpriv --reuid 54321 --clear-groups env PATH=/usr/bin:/bin python3 -c \"$0\" 1000"
+                let program = try Program(URL(filePath: "/bin/sh"), ["-c", script, Self.program])
+                try #require(try await program.line() != nil, "\(program.errorText)")
+                for name in [nil, "first", "second", nil] {
+                    try add(name)
+                    let user = try await look(until: { $0 == .some(name) }) {
+                        try await daemon.snapshot().processes?.first { $0.identity.pid == program.pid }.map(
+                            \.details.user
+                        )
+                    }
+                    #expect(user == .some(name))
+                }
+                program.closeInput()
+                #expect(try await program.exit() == 0)
+            }
+        }
 
         /// Runs the program in a cgroup, in each hierarchy that a unit's name may come from, until the daemon has read
         /// the name: what ends earlier may have none.

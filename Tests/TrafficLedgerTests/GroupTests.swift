@@ -37,6 +37,27 @@ struct GroupTests {
         f.tick()
     }
 
+    @Test("a user's name may come late, change and go, for listed processes and for the next one")
+    func userNames() {
+        var f = F()
+        func users() -> [String?] { [1, 2, 3].map { f.process($0)?.details.user } }
+        f.absorb(F.socket(9, [Self.owner(one, sent: 1)]), .details(one, Self.details("app")))
+        f.absorb(F.socket(8, [Self.owner(two, sent: 1, uid: 8)]), .details(two, Self.details("app", uid: 8)))
+        f.absorb(.usersNamed([7: "web", 9: "other"]))
+        f.tick()
+        #expect(users() == ["web", nil, nil])
+        // These details were made before the user had a name.
+        f.absorb(F.socket(7, [Self.owner(F.process(3), sent: 1)]), .details(F.process(3), Self.details("app")))
+        f.tick()
+        #expect(users() == ["web", nil, "web"])
+        f.absorb(.usersNamed([7: "www"]))
+        f.tick()
+        #expect(users() == ["www", nil, "www"])
+        f.absorb(.usersNamed([7: nil, 8: "db"]))
+        f.tick()
+        #expect(users() == [nil, "db", nil])
+    }
+
     @Test("the bytes of a process wait until the process is known, and then are its group's")
     func waiting() {
         var f = F()

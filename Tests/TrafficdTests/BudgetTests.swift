@@ -4,6 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 import TrafficAlerts
+import TrafficCapture
 import TrafficHistory
 import TrafficModel
 import TrafficQuery

@@ -18,8 +18,10 @@ public final class ProcessResolver: Sendable {
 
     private let state = Mutex(State())
     private let wake: OwnedDescriptor
+    private let users: UserNames
 
-    public init() throws(CaptureError) {
+    public init(users: UserNames = UserNames()) throws(CaptureError) {
+        self.users = users
         self.wake = OwnedDescriptor(owning: try check("eventfd") { eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)) })
     }
 
@@ -32,11 +34,12 @@ public final class ProcessResolver: Sendable {
         _ = eventfd_write(self.wake.descriptor, 1)
     }
 
-    /// Takes the details and exits since the last call.
+    /// Takes the details, exits and changes of users' names since the last call.
     public func takeResults() -> [CaptureEvent] {
-        self.state.withLock { state in
+        let changes = self.users.takeChanges()
+        return self.state.withLock { state in
             defer { state.results = [] }
-            return state.results
+            return state.results + (changes.isEmpty ? [] : [.usersNamed(changes)])
         }
     }
 
@@ -66,7 +69,7 @@ public final class ProcessResolver: Sendable {
     /// - Parameter watchable: How many processes may have a descriptor at a time.
     package func run(watchable: Int) throws(CaptureError) {
         var watch = try ProcessWatch(wake: self.wake.descriptor, limit: watchable)
-        var reader = ProcessReader()
+        var reader = ProcessReader(users: self.users)
         var isIdle = true
         while true {
             let exited = watch.wait(isIdle: isIdle)
@@ -77,6 +80,7 @@ public final class ProcessResolver: Sendable {
             }
             if isStopped { return }
             var results: [CaptureEvent] = []
+            self.users.prepare(requests.lazy.map(\.uid))
             for owner in requests {
                 let isAlive = watch.add(owner.identity)
                 results.append(.details(owner.identity, reader.details(of: owner, isAlive: isAlive)))
@@ -99,11 +103,13 @@ extension Timestamp {
 private struct ProcessReader: ~Copyable {
     /// `nil` on a host without cgroup v2.
     private var cgroupPaths = CgroupPaths()
-    private var users: [UInt32: String?] = [:]
+    private let users: UserNames
+
+    init(users: UserNames) { self.users = users }
 
     mutating func details(of owner: OwnerObservation, isAlive: Bool) -> ProcessDetails {
         var details = ProcessDetails(owner)
-        details.user = self.userName(owner.uid)
+        details.user = self.users.known(owner.uid)
         details.cgroup = self.cgroupPaths?.path(of: owner.cgroupID)
         var unitPath = details.cgroup
         if isAlive && owner.identity != .kernel {
@@ -121,13 +127,6 @@ private struct ProcessReader: ~Copyable {
         details.systemdUnit = unitPath.flatMap(CgroupNaming.systemdUnit)
         details.containerID = unitPath.flatMap(CgroupNaming.containerID)
         return details
-    }
-
-    private mutating func userName(_ uid: UInt32) -> String? {
-        if let known = self.users[uid] { return known }
-        let name = HostFacts.userName(uid)
-        self.users[uid] = .some(name)
-        return name
     }
 }
 
