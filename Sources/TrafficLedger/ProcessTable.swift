@@ -125,7 +125,9 @@ struct ProcessTable: Sendable, Codable {
     mutating func nameUsers(_ names: [UInt32: String?]) {
         for (uid, name) in names { self.userNames[uid] = name }
         self.accounts.forEachInPlace { account in
-            if let name = names[account.details.uid] { account.nameUser(name) }
+            // The id of a user who is gone may become another user's, and what has ended was not theirs.
+            let isNamed = account.exitedAt != nil && account.details.user != nil
+            if !isNamed, let name = names[account.details.uid] { account.nameUser(name) }
         }
     }
 

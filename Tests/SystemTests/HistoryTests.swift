@@ -180,14 +180,15 @@ extension SurfaceTests {
                 #expect(chmod(socket.path, 0o666) == 0 && chmod(socket.deletingLastPathComponent().path, 0o755) == 0)
                 func stranger(_ query: String) async throws -> String {
                     let curl = ["curl", "-s", "--unix-socket", socket.path, "http://t/v1/history?\(query)"]
-                    return try await tool("setpriv", ["--reuid", "65534", "--clear-groups"] + curl).output
+                    return try await tool("setpriv", ["--reuid", "\(Machine.stranger)", "--clear-groups"] + curl).output
                 }
                 #expect(try await stranger("by=process").contains("\"rows\":[]"))
                 #expect(try await stranger("by=total").contains("\"rows\":[]"))
                 #expect(try await stranger("by=total&filter=process:\(name)").contains("\"rows\":[]"))
                 #expect(try await stranger("by=scope").contains("\"status\":403"))
                 let curl = ["curl", "-s", "--unix-socket", socket.path, "http://t/v1/history/month"]
-                let refusal = try await tool("setpriv", ["--reuid", "65534", "--clear-groups"] + curl).output
+                let refusal = try await tool("setpriv", ["--reuid", "\(Machine.stranger)", "--clear-groups"] + curl)
+                    .output
                 #expect(refusal.contains("\"status\":403"))
             }
         }

@@ -24,6 +24,9 @@ enum Machine {
 
     static let isRoot = geteuid() == 0
 
+    /// A user of whom only the present test has processes: tests that run at the same moment are root or nobody.
+    static let stranger: UInt32 = 54_322
+
     /// The capture method to test: the value of TRAFFICD_TEST_METHOD, if it is set.
     static let method = ProcessInfo.processInfo.environment["TRAFFICD_TEST_METHOD"] ?? "auto"
 

@@ -21,7 +21,6 @@ extension SurfaceTests {
             print(sent, received, flush=True)
             sys.stdin.read()
             """
-        private static let stranger: UInt32 = 65534
 
         @Test("a user who gets a name after the first byte, and then another one, has it on the running process")
         func userNames() async throws {
@@ -120,7 +119,7 @@ extension SurfaceTests {
                     as: 0,
                     daemon
                 )
-                truth["two@5.service"] = try await Self.run(4_321, in: "two@5.service", as: Self.stranger, daemon)
+                truth["two@5.service"] = try await Self.run(4_321, in: "two@5.service", as: Machine.stranger, daemon)
 
                 let rows = try await look(until: { $0.count == truth.count }) {
                     try await daemon.snapshot().exited?.filter { truth[$0.group.systemdUnit ?? ""] != nil } ?? []
@@ -128,21 +127,21 @@ extension SurfaceTests {
                 let counted = Dictionary(rows.map { ($0.group.systemdUnit!, $0.bytes.payload) }, uniquingKeysWith: +)
                 #expect(counted == truth.mapValues { PayloadBytes(sent: $0, received: $0) })
                 #expect(
-                    rows.allSatisfy { $0.group.uid == ($0.group.systemdUnit == "two@5.service" ? Self.stranger : 0) }
+                    rows.allSatisfy { $0.group.uid == ($0.group.systemdUnit == "two@5.service" ? Machine.stranger : 0) }
                 )
                 #expect(rows.map(\.processes).sorted() == [1, 1, 1, 2])
 
                 let socket = daemon.directories.controlSocket
                 #expect(chmod(socket.path, 0o666) == 0 && chmod(socket.deletingLastPathComponent().path, 0o755) == 0)
                 let curl = [
-                    "--reuid", "\(Self.stranger)", "--clear-groups", "curl", "-s", "--unix-socket", socket.path,
+                    "--reuid", "\(Machine.stranger)", "--clear-groups", "curl", "-s", "--unix-socket", socket.path,
                 ]
                 let answer = try await Program.run(
                     try #require(Machine.path(of: "setpriv")),
                     curl + ["http://localhost/v1/snapshot"]
                 )
                 let seen = try JSONDecoder().decode(Snapshot.self, from: answer.output)
-                #expect(seen.exited?.map(\.group.uid) == [Self.stranger])
+                #expect(seen.exited?.map(\.group.uid) == [Machine.stranger])
                 let own = truth["two@5.service"]!
                 #expect(seen.exited?.map(\.bytes.payload) == [PayloadBytes(sent: own, received: own)])
             }

@@ -379,12 +379,15 @@ public final class BPFCapture: CaptureSource {
 
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         var events: [CaptureEvent] = []
-        try self.deferred.take { record in self.decode(record) { events.append($0) } }
+        let reading = Result { () throws(CaptureError) in
+            try self.deferred.take { record in self.decode(record) { events.append($0) } }
+        }
         // Records from the time when these sockets were open must come before their final totals. Otherwise such a
         // record would look like a new socket.
         if !events.isEmpty { try self.drain(emit) }
         for event in events { emit(event) }
         if !self.keepsRecords { self.deferred.release() }
+        try reading.get()
     }
 
     // MARK: The walk through the network namespaces

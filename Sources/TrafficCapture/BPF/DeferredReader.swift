@@ -11,18 +11,17 @@ struct DeferredReader {
         self.release()
     }
 
-    /// - Parameter body: Is called with each record that was not read before. What it got before an error, it gets
-    ///   again next time.
+    /// - Parameter body: Is called with each record that was not read before, also before an error.
     mutating func take(_ body: (RawSpan) -> Void) throws(CaptureError) {
         let known = Set(self.taken)
         var fresh: [UInt64] = []
+        defer { self.taken += fresh }
         try self.map.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, record in
             let serial = key.unsafeLoadUnaligned(as: UInt64.self)
             guard !known.contains(serial) else { return }
             fresh.append(serial)
             body(record)
         }
-        self.taken += fresh
     }
 
     /// Removes what was read.

@@ -3,13 +3,23 @@ public import TrafficModel
 
 /// Facts about the machine and the present time.
 public enum HostFacts {
-    /// The name of a user; `nil` if it has none. May wait for a directory service.
-    public static func userName(_ uid: UInt32) -> String? {
+    /// What the host's user database says of a user.
+    package enum UserName: Sendable, Equatable {
+        /// `nil`: the user has none.
+        case known(String?)
+        /// The database, or a directory service, does not answer.
+        case unavailable
+    }
+
+    /// The name of a user. May wait for a directory service.
+    package static func userName(_ uid: UInt32) -> UserName {
         var entry = passwd()
         var found: UnsafeMutablePointer<passwd>?
         var buffer = [CChar](repeating: 0, count: 16384)
-        getpwuid_r(uid, &entry, &buffer, buffer.count, &found)
-        return found.map { String(cString: $0.pointee.pw_name) }
+        let error = getpwuid_r(uid, &entry, &buffer, buffer.count, &found)
+        if let found { return .known(String(cString: found.pointee.pw_name)) }
+        // Of these errors getpwnam(3) says that some systems mean "not found".
+        return [0, ENOENT, ESRCH, EBADF, EPERM].contains(error) ? .known(nil) : .unavailable
     }
 
     public static func description() -> HostDescription {

@@ -5,8 +5,9 @@ import Synchronization
 /// The names of users, as the host has them now.
 ///
 /// A directory service may answer slowly, or not at all. So a queue of its own asks for the users of processes, and counting
-/// never waits for a name. A user may get a name, or another one: all are asked for again after the user database has
-/// changed, and after ``patience`` in any case, because a directory service does not say that it has changed.
+/// never waits for a name. A user may get a name, or another one: all are asked for again, the oldest answer first, after the
+/// user database has changed, and after ``patience`` in any case, because a directory service does not say that it has
+/// changed. Until then the old answer counts.
 public final class UserNames: Sendable {
     private struct Answer {
         var name: String?
@@ -16,11 +17,15 @@ public final class UserNames: Sendable {
 
     private struct State {
         var answers: [UInt32: Answer] = [:]
+        /// Users in the order of their answers, and again at each new answer: only the last place counts.
+        var order: [(uid: UInt32, askedAt: UInt64)] = []
+        /// Where the order begins.
+        var oldest = 0
         /// Users for whom the queue asks.
         var asking: Set<UInt32> = []
         /// Users who have another name than before.
         var changes: [UInt32: String?] = [:]
-        /// The queue has not answered in time, and has not answered since.
+        /// The queue has not answered in time, and still has questions from then.
         var isSlow = false
         var database: Database?
         /// Answers from before this time are old.
@@ -52,7 +57,7 @@ public final class UserNames: Sendable {
 
     private let state: Mutex<State>
     private let queue = DispatchQueue(label: "users")
-    private let lookUp: @Sendable (UInt32) -> String?
+    private let lookUp: @Sendable (UInt32) -> HostFacts.UserName
     private let database: String
     private let now: @Sendable () -> UInt64
 
@@ -63,7 +68,7 @@ public final class UserNames: Sendable {
     ///   - database: The file with the users of this host.
     ///   - now: Nanoseconds.
     package init(
-        lookUp: @escaping @Sendable (UInt32) -> String?,
+        lookUp: @escaping @Sendable (UInt32) -> HostFacts.UserName,
         database: String = "/etc/passwd",
         now: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
     ) {
@@ -71,18 +76,13 @@ public final class UserNames: Sendable {
         self.state = Mutex(State(database: Database(database)))
     }
 
-    /// The name of a user; `nil` if the user has none. May wait for a directory service, so this is for threads of which
-    /// only one reader waits.
+    /// The name of a user; `nil` if the user has none. Waits for a directory service if nobody has asked for the user
+    /// yet.
     public subscript(uid: UInt32) -> String? {
-        let now = self.now()
-        let known = self.state.withLock { state in
-            state.answers[uid].flatMap { Self.isOld($0, state.changedAt, now) ? nil : $0 }
-        }
-        return known.map(\.name) ?? self.ask(uid)
+        if let known = self.state.withLock({ $0.answers[uid] }) { return known.name }
+        self.ask(uid)
+        return self.state.withLock { $0.answers[uid]?.name }
     }
-
-    /// What is known of a user. ``takeChanges()`` has the name when it is known, and when it is another one.
-    func known(_ uid: UInt32) -> String? { self.state.withLock { $0.answers[uid]?.name } }
 
     /// Asks for users of whom nothing is known, and waits a moment: names that come at once are there with the first
     /// row of a process.
@@ -96,7 +96,7 @@ public final class UserNames: Sendable {
         self.state.withLock { $0.isSlow = !$0.asking.isEmpty }
     }
 
-    /// The users whose names have changed since the last call, with their names; `nil`: none any more.
+    /// Each user's first answer since the last call, and each that is another one than before; `nil`: no name.
     func takeChanges() -> [UInt32: String?] {
         let now = self.now()
         let (changes, old) = self.state.withLock { state in
@@ -112,36 +112,51 @@ public final class UserNames: Sendable {
         state.nextLook = now + Self.period
         let database = Database(self.database)
         if database != state.database {
-            state.changedAt = now
+            // After the look at the file: an answer from before may be of the old one.
+            state.changedAt = self.now()
             state.database = database
         }
+        // What is being asked for is asked for once.
         guard state.asking.isEmpty else { return [] }
-        let (answers, changedAt) = (state.answers, state.changedAt)
-        let old = answers.lazy.filter { Self.isOld($0.value, changedAt, now) }.prefix(Self.mostAtATime).map(\.key)
+        var old: [UInt32] = []
+        while old.count < Self.mostAtATime, state.oldest < state.order.count {
+            let place = state.order[state.oldest]
+            guard place.askedAt < state.changedAt || now > place.askedAt + Self.patience else { break }
+            state.oldest += 1
+            if state.answers[place.uid]?.askedAt == place.askedAt { old.append(place.uid) }
+        }
+        if state.oldest > Self.most {
+            state.order.removeFirst(state.oldest)
+            state.oldest = 0
+        }
         state.asking.formUnion(old)
-        return Array(old)
-    }
-
-    private static func isOld(_ answer: Answer, _ changedAt: UInt64, _ now: UInt64) -> Bool {
-        answer.askedAt < changedAt || now > answer.askedAt + Self.patience
+        return old
     }
 
     private func ask(_ users: [UInt32]) -> DispatchWorkItem {
-        let work = DispatchWorkItem { for uid in users { _ = self.ask(uid) } }
+        let work = DispatchWorkItem { for uid in users { self.ask(uid) } }
         self.queue.async(execute: work)
         return work
     }
 
-    private func ask(_ uid: UInt32) -> String? {
+    private func ask(_ uid: UInt32) {
         // The database may change behind the look-up, and the answer is then old at once.
         let askedAt = self.now()
-        let name = self.lookUp(uid)
+        let answer = self.lookUp(uid)
         self.state.withLock { state in
-            if state.answers.count >= Self.most { state.answers = [:] }
-            if state.answers[uid].map({ $0.name != name }) ?? (name != nil) { state.changes[uid] = .some(name) }
+            state.asking.remove(uid)
+            if state.asking.isEmpty { state.isSlow = false }
+            let known = state.answers[uid]
+            // Somebody else has asked later, and has the answer already.
+            guard known.map({ $0.askedAt <= askedAt }) ?? true else { return }
+            // Without an answer the old name stays.
+            let name = if case .known(let name) = answer { name } else { known?.name }
+            if known == nil && state.answers.count >= Self.most {
+                (state.answers, state.order, state.oldest) = ([:], [], 0)
+            }
+            if known.map({ $0.name != name }) ?? true { state.changes[uid] = .some(name) }
             state.answers[uid] = Answer(name: name, askedAt: askedAt)
-            if state.asking.remove(uid) != nil { state.isSlow = false }
+            state.order.append((uid, askedAt))
         }
-        return name
     }
 }

@@ -36,11 +36,13 @@ public final class ProcessResolver: Sendable {
 
     /// Takes the details, exits and changes of users' names since the last call.
     public func takeResults() -> [CaptureEvent] {
-        let changes = self.users.takeChanges()
-        return self.state.withLock { state in
+        let results = self.state.withLock { state in
             defer { state.results = [] }
-            return state.results + (changes.isEmpty ? [] : [.usersNamed(changes)])
+            return state.results
         }
+        // After the details: a name that comes between is then there for these processes too.
+        let changes = self.users.takeChanges()
+        return results + (changes.isEmpty ? [] : [.usersNamed(changes)])
     }
 
     /// For how many processes the end is noticed late, because no descriptors are left to watch them.
@@ -69,7 +71,7 @@ public final class ProcessResolver: Sendable {
     /// - Parameter watchable: How many processes may have a descriptor at a time.
     package func run(watchable: Int) throws(CaptureError) {
         var watch = try ProcessWatch(wake: self.wake.descriptor, limit: watchable)
-        var reader = ProcessReader(users: self.users)
+        var reader = ProcessReader()
         var isIdle = true
         while true {
             let exited = watch.wait(isIdle: isIdle)
@@ -103,13 +105,10 @@ extension Timestamp {
 private struct ProcessReader: ~Copyable {
     /// `nil` on a host without cgroup v2.
     private var cgroupPaths = CgroupPaths()
-    private let users: UserNames
 
-    init(users: UserNames) { self.users = users }
-
+    /// Without the user's name, which ``CaptureEvent/usersNamed(_:)`` has.
     mutating func details(of owner: OwnerObservation, isAlive: Bool) -> ProcessDetails {
         var details = ProcessDetails(owner)
-        details.user = self.users.known(owner.uid)
         details.cgroup = self.cgroupPaths?.path(of: owner.cgroupID)
         var unitPath = details.cgroup
         if isAlive && owner.identity != .kernel {
