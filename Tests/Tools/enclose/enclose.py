@@ -104,6 +104,7 @@ def end_processes():
         # What appears meanwhile may clean up after the others, so it has the same time.
         if time.monotonic() > begin + PATIENCE:
             send(signal.SIGKILL, left)
+    reap()  # who has ended since the last look would pass for running
     if left:
         say(f"the kernel does not end: {' '.join(map(str, left))}")
     return ended
