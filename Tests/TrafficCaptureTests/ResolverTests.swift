@@ -66,7 +66,7 @@ struct ResolverTests {
         var processes: [pid_t] = []
         var identities: Set<ProcessIdentity> = []
         for _ in 0..<4 {
-            let process = try Tool.start(["sleep", "600"])
+            let process = try Tool.start(["sleep", "infinity"])
             processes.append(process)
             let ticks = try #require(ProcessDirectory.startTicks(pid: process))
             let identity = ProcessIdentity(

@@ -160,7 +160,7 @@ struct UserNamesTests {
         let thread = Thread { try? resolver.run(watchable: 100) }
         thread.start()
         defer { resolver.stop() }
-        let process = try Tool.start(["sleep", "600"])
+        let process = try Tool.start(["sleep", "infinity"])
         let ticks = try #require(ProcessDirectory.startTicks(pid: process))
         let identity = ProcessIdentity(
             pid: process,

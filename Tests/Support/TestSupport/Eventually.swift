@@ -1,7 +1,19 @@
 import Foundation
 
-// No test is about how long these waits take, because a machine can be very busy. They give up after `Program.patience`,
-// when only a fault explains it.
+// No test is about how long these waits take, because a machine can be very busy. They give up after `Program.patience`
+// and many looks, when only a fault explains it. Many, because beside tests that compute, a task may be left waiting for
+// minutes between two looks.
+
+/// When to give up.
+private struct Patience {
+    private let end = ContinuousClock.now + Program.patience
+    private var looks = 0
+
+    mutating func isOver() -> Bool {
+        self.looks += 1
+        return self.looks >= 100 && ContinuousClock.now > self.end
+    }
+}
 
 /// Looks until it sees what is wanted.
 ///
@@ -13,10 +25,10 @@ public func look<Seen>(
     isolation: isolated (any Actor)? = #isolation,
     _ see: () async throws -> Seen
 ) async throws -> Seen {
-    let end = ContinuousClock.now + Program.patience
+    var patience = Patience()
     while true {
         let seen = try await see()
-        if try isWanted(seen) || ContinuousClock.now > end { return seen }
+        if try isWanted(seen) || patience.isOver() { return seen }
         try await Task.sleep(for: pause)
     }
 }
@@ -38,10 +50,10 @@ public func blockingLook<Seen>(
     until isWanted: (Seen) throws -> Bool,
     _ see: () throws -> Seen
 ) rethrows -> Seen {
-    let end = ContinuousClock.now + Program.patience
+    var patience = Patience()
     while true {
         let seen = try see()
-        if try isWanted(seen) || ContinuousClock.now > end { return seen }
+        if try isWanted(seen) || patience.isOver() { return seen }
         Thread.sleep(forTimeInterval: pause / .seconds(1))
     }
 }
