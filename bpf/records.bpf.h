@@ -21,7 +21,10 @@
  * many sockets as the daemon lists for a user.
  */
 
-/* How much of the parts a user has filled. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share their parts. */
+/*
+ * How much of the parts a payer has filled. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share their parts, and
+ * so do blocks of ids whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
+ */
 struct user_part {
 	u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for `deferred` */
 	u32 ring_bytes;
@@ -31,7 +34,7 @@ struct user_part {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TRAFFIC_USERS_TOLD_APART);
+	__uint(max_entries, TRAFFIC_USERS_TOLD_APART + TRAFFIC_BLOCKS_TOLD_APART);
 	__type(key, u32);
 	__type(value, struct user_part);
 } user_parts SEC(".maps");
@@ -44,10 +47,17 @@ static __always_inline u64 ring_flags(void)
 	return bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= half ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
+static __always_inline u32 slot_of(u32 payer)
+{
+	if (payer < TRAFFIC_SUBORDINATE_IDS)
+		return payer & (TRAFFIC_USERS_TOLD_APART - 1);
+	return TRAFFIC_USERS_TOLD_APART + (payer / TRAFFIC_SUBORDINATE_IDS & (TRAFFIC_BLOCKS_TOLD_APART - 1));
+}
+
 static __always_inline struct user_part *part_of(const struct traffic_socket *socket)
 {
 	const struct traffic_owner *first = &socket->owners[0];
-	u32 slot = (first->start_boottime_ns ? first->uid : socket->uid) & (TRAFFIC_USERS_TOLD_APART - 1);
+	u32 slot = slot_of(payer(first->start_boottime_ns ? first->uid : socket->uid));
 	struct user_part *part = bpf_map_lookup_elem(&user_parts, &slot);
 
 	if (part && part->drains != told.drains) {

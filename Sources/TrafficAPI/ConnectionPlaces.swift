@@ -145,7 +145,7 @@ final class ConnectionPlaces: Sendable {
     private static func surplus(of entries: some Collection<Entry>, with payer: Payer) -> Entry? {
         var counts = [payer: 1]
         for entry in entries { counts[entry.payer, default: 0] += 1 }
-        let strangers = entries.filter { $0.payer != .user(0) }
+        let strangers = entries.filter { $0.payer != Payer(uid: 0) }
         let candidates = strangers.isEmpty ? Array(entries) : strangers
         let most = candidates.map { counts[$0.payer] ?? 0 }.max()
         let ofMost = candidates.filter { counts[$0.payer] == most }

@@ -6,8 +6,8 @@ enum Payer: Sendable, Hashable {
     /// Root, the daemon's user and the socket's group on `control.sock`, and clients with the administrators' token. They
     /// may take what they want, because they may stop the daemon too.
     case administrators
-    /// A user of this host: see ``init(uid:)``.
-    case user(UInt32)
+    /// A user of this host, or a block of subordinate ids.
+    case user(PayingUser)
     /// Clients on this host whose user the kernel does not know, such as those that have closed their connection.
     case thisHost
     /// A client elsewhere: its address, and of IPv6 the network that one host may have.
@@ -16,14 +16,7 @@ enum Payer: Sendable, Hashable {
     /// RFC 4291: an interface has the lower 64 bits, and chooses them.
     private static let networkBits = 64
 
-    /// Ids from here on belong to ranges of subordinate ids (subuid(5)).
-    private static let subordinateIDs: UInt32 = 65_536
-
-    /// - Parameter uid: From 65,536 on, users whose ids are in one block of 65,536 are one payer: whoever has a range of
-    ///   subordinate ids can be any of them.
-    init(uid: UInt32) {
-        self = .user(uid < Self.subordinateIDs ? uid : uid - uid % Self.subordinateIDs)
-    }
+    init(uid: UInt32) { self = .user(PayingUser(uid)) }
 
     /// Of a connection over TCP.
     ///

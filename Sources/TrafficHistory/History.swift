@@ -152,11 +152,11 @@ public final class History: HistorySource {
         try await withCheckedThrowingContinuation { continuation in
             let isAccepted = self.queue.withLock { queue in
                 let waiting = queue.jobs.compactMap {
-                    if case .question(let other, _) = $0 { other } else { nil as UInt32?? }
+                    if case .question(let other, _) = $0 { other.map(PayingUser.init) } else { nil as PayingUser?? }
                 }
                 // Other users together can't keep out those who may see all.
                 guard !queue.isClosed, uid == nil || waiting.count < Self.mostQuestions.inAll,
-                    waiting.count(where: { $0 == uid }) < Self.mostQuestions.ofUser
+                    waiting.count(where: { $0 == uid.map(PayingUser.init) }) < Self.mostQuestions.ofUser
                 else { return false }
                 queue.jobs.append(
                     .question(uid: uid) { store in

@@ -138,7 +138,7 @@ public final class ReportInbox: Sendable {
             let hasRoom = state.budget.take(
                 count + ReportLimits.overheadOfDatagram,
                 of: sender.pid,
-                sender.uid,
+                PayingUser(sender.uid),
                 within: ReportLimits.waitingBytes
             )
             if !hasRoom { state.dropped += 1 }

@@ -1,8 +1,10 @@
+import TrafficModel
+
 /// The closed sockets that are still listed. A user who closes many sockets displaces only that user's own sockets, also
 /// between two sweeps. Sockets with further owners do not count until a sweep ends.
 struct ClosedSockets: Codable {
     private struct Held: Codable {
-        var user: UInt32
+        var user: PayingUser
         var entry: UserQueues.Entry
     }
 
@@ -22,7 +24,7 @@ struct ClosedSockets: Codable {
 
     /// - Parameter isShared: Further owners of the socket are still to come.
     /// - Returns: Sockets that should no longer be listed.
-    mutating func append(_ serial: UInt64, of user: UInt32, closedAt: UInt64, isShared: Bool) -> [UInt64] {
+    mutating func append(_ serial: UInt64, of user: PayingUser, closedAt: UInt64, isShared: Bool) -> [UInt64] {
         let entry = UserQueues.Entry(serial: serial, closedAt: closedAt)
         guard !isShared else {
             self.shared.append(Held(user: user, entry: entry))

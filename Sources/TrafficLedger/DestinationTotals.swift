@@ -38,7 +38,7 @@ struct DestinationTotals: Codable {
     private var scopes: [SocketScope: ByteCounts] = [:]
     private var named: [ClassName: ByteCounts] = [:]
     private var waiting: [Waiting] = []
-    private var waitingOfUser: [UInt32: Int] = [:]
+    private var waitingOfUser: [PayingUser: Int] = [:]
 
     init(_ configuration: LedgerConfiguration) {
         self.configuration = configuration
@@ -73,13 +73,13 @@ struct DestinationTotals: Codable {
     }
 
     /// - Parameters:
-    ///   - uid: The user whose socket it is.
+    ///   - user: Whose socket it is.
     ///   - destination: `nil` if it is not decided yet.
     /// - Returns: The destination; `nil` if it is still undecided.
     mutating func credit(
         _ growth: ByteCounts,
         of serial: UInt64,
-        _ uid: UInt32,
+        _ user: PayingUser,
         over ends: SocketEnds,
         to destination: Destination?
     ) -> Destination? {
@@ -87,13 +87,13 @@ struct DestinationTotals: Codable {
             self.add(growth, to: destination)
             return destination
         }
-        let ofUser = self.waitingOfUser[uid, default: 0]
+        let ofUser = self.waitingOfUser[user, default: 0]
         guard ofUser < self.limit.ofUser, self.waiting.count < self.limit.inAll else {
             guard let destination = self.destination(of: ends, isSameHost: false) else { return nil }
             self.add(growth, to: destination)
             return destination
         }
-        self.waitingOfUser[uid] = ofUser + 1
+        self.waitingOfUser[user] = ofUser + 1
         self.waiting.append(Waiting(serial: serial, ends: ends, growth: growth))
         return nil
     }

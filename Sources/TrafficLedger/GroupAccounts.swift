@@ -61,13 +61,16 @@ struct GroupAccounts: Codable {
 
     var configuration: LedgerConfiguration
     private var accounts: [ProcessGroup: Account] = [:]
-    private var shares: [UInt32: Share] = [:]
+    private var shares: [PayingUser: Share] = [:]
+    /// Groups `_other` of users that are in a block of subordinate ids, by block.
+    private var othersOfBlock: [PayingUser: Int] = [:]
     /// Groups besides `_other`.
     private var count = 0
     /// The highest number of a life so far.
     private(set) var lives: UInt64 = 0
     private var departures: UInt64 = 0
-    /// By user. A user's bytes are always under the same key; `nil` for the users beyond the limit of all groups.
+    /// By user. A user's bytes are always under the same key; `nil` for the users beyond the limit of all groups, and for
+    /// those whose ids are subordinate.
     private var endedLives: [UInt32?: ByteCounts] = [:]
     private var series = GroupSeries()
     /// There was no group without a process to end since the last tick. A look at all users takes long.
@@ -107,12 +110,12 @@ struct GroupAccounts: Codable {
             account.explained +|= explained
             return account.members == 0
         }
-        if isEmpty == true, let uid = group.uid, !group.isOther { self.queue(group, departure, of: uid) }
+        if isEmpty == true, let uid = group.uid, !group.isOther { self.queue(group, departure, of: PayingUser(uid)) }
     }
 
-    private mutating func queue(_ group: ProcessGroup, _ departure: UInt64, of uid: UInt32) {
+    private mutating func queue(_ group: ProcessGroup, _ departure: UInt64, of user: PayingUser) {
         let accounts = self.accounts
-        self.shares.changeInPlace(uid) { share in
+        self.shares.changeInPlace(user) { share in
             // Processes that come and go in the same groups leave entries behind.
             if share.left.count > 2 * share.groups + 16 {
                 share.left = share.left[share.next...].filter { accounts[$0.group]?.lastDeparture == $0.number }
@@ -148,6 +151,7 @@ struct GroupAccounts: Codable {
         if self.accounts[group] == nil {
             self.lives += 1
             self.accounts[group] = Account(number: self.lives, at: self.now, series: self.series.begin(group))
+            if group.isOther, let block = Self.block(of: group) { self.othersOfBlock[block, default: 0] += 1 }
         }
         self.accounts.changeInPlace(group, body)
     }
@@ -157,26 +161,35 @@ struct GroupAccounts: Codable {
     private mutating func admitted(_ group: ProcessGroup) -> ProcessGroup {
         guard let uid = group.uid, !group.isOther else { return self.other(of: group.uid) }
         if self.accounts[group] != nil { return group }
-        guard self.makeRoom(for: uid) else { return self.other(of: uid) }
-        self.shares[uid, default: Share()].groups += 1
+        let user = PayingUser(uid)
+        guard self.makeRoom(for: user) else { return self.other(of: uid) }
+        self.shares[user, default: Share()].groups += 1
         self.count += 1
         return group
     }
 
-    /// The rows of users and of groups together are at most three times the groups' limit.
+    /// The rows of users and of groups together are at most three times the groups' limit, and the users of a block of
+    /// subordinate ids have as many rows as one user has groups.
     private func other(of uid: UInt32?) -> ProcessGroup {
         let other = ProcessGroup.other(of: uid)
-        return self.accounts[other] != nil || self.accounts.count < 2 * self.limit.inAll ? other : .other(of: nil)
+        if self.accounts[other] != nil { return other }
+        let isBlockFull = Self.block(of: other).map { self.othersOfBlock[$0, default: 0] >= self.limit.ofUser } ?? false
+        return isBlockFull || self.accounts.count >= 2 * self.limit.inAll ? .other(of: nil) : other
+    }
+
+    /// `nil`: the group has no user, or a user with an own id.
+    private static func block(of group: ProcessGroup) -> PayingUser? {
+        group.uid.map(PayingUser.init).flatMap { $0.uid == nil ? $0 : nil }
     }
 
     /// Makes room for a group of a user. A user at the user's own limit gives up an own group. If all users together are
     /// at the limit, the user with the most groups gives up one, but never for a user with as many.
-    private mutating func makeRoom(for uid: UInt32) -> Bool {
+    private mutating func makeRoom(for user: PayingUser) -> Bool {
         // A restored ledger may be far beyond a limit that is lower now.
-        while let own = self.shares[uid]?.groups, own >= self.limit.ofUser {
-            guard self.endOldestLife(of: uid) else { return false }
+        while let own = self.shares[user]?.groups, own >= self.limit.ofUser {
+            guard self.endOldestLife(of: user) else { return false }
         }
-        let own = self.shares[uid]?.groups ?? 0
+        let own = self.shares[user]?.groups ?? 0
         while self.count >= self.limit.inAll {
             guard !self.isFull,
                 let most = self.shares.max(by: { ($0.value.groups, $0.key) < ($1.value.groups, $1.key) })
@@ -187,28 +200,28 @@ struct GroupAccounts: Codable {
     }
 
     /// - Returns: `false` if each group of the user has a listed process.
-    private mutating func endOldestLife(of uid: UInt32) -> Bool {
-        while let share = self.shares[uid], share.next < share.left.count {
+    private mutating func endOldestLife(of user: PayingUser) -> Bool {
+        while let share = self.shares[user], share.next < share.left.count {
             let departure = share.left[share.next]
-            self.shares.changeInPlace(uid) { $0.next += 1 }
+            self.shares.changeInPlace(user) { $0.next += 1 }
             guard let account = self.accounts[departure.group], account.members == 0,
                 account.lastDeparture == departure.number
             else { continue }
-            self.end(departure.group, account, of: uid)
+            self.end(departure.group, account, of: user)
             return true
         }
         return false
     }
 
-    private mutating func end(_ group: ProcessGroup, _ account: Account, of uid: UInt32) {
+    private mutating func end(_ group: ProcessGroup, _ account: Account, of user: PayingUser) {
         self.accounts[group] = nil
         self.count -= 1
-        self.shares.changeInPlace(uid) { $0.groups -= 1 }
-        if self.shares[uid]?.groups == 0 { self.shares[uid] = nil }
-        let isKnown = self.endedLives[uid] != nil || self.endedLives.count < self.limit.inAll
-        self.endedLives[isKnown ? uid : nil, default: ByteCounts()] += account.bytes
+        self.shares.changeInPlace(user) { $0.groups -= 1 }
+        if self.shares[user]?.groups == 0 { self.shares[user] = nil }
+        let isKnown = self.endedLives[user.uid] != nil || self.endedLives.count < self.limit.inAll
+        self.endedLives[isKnown ? user.uid : nil, default: ByteCounts()] += account.bytes
         self.series.end(group, at: account.series, account.bytes.growth(since: account.beforeSeries))
-        self.change(self.other(of: uid)) { other in
+        self.change(self.other(of: group.uid)) { other in
             other.exited.processes += account.exited.processes
             other.exited.bytes += account.exited.bytes
             other.exited.explained +|= account.exited.explained
@@ -239,8 +252,8 @@ struct GroupAccounts: Codable {
             self.accounts[life.group] = account
             guard let uid = life.group.uid, !life.group.isOther else { continue }
             self.count += 1
-            self.shares[uid, default: Share()].groups += 1
-            self.queue(life.group, self.departures, of: uid)
+            self.shares[PayingUser(uid), default: Share()].groups += 1
+            self.queue(life.group, self.departures, of: PayingUser(uid))
         }
         self.endedLives = totals.endedLives
         for (uid, bytes) in totals.endedLives { self.change(self.other(of: uid)) { $0.exited.bytes += bytes } }

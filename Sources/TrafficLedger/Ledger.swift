@@ -236,7 +236,7 @@ public struct Ledger: Sendable, Codable {
         guard growth.isEnd || presumed != nil && growth.wasClosed else { return }
         let surplus = self.closedSockets.append(
             observation.serial,
-            of: observation.user,
+            of: observation.payer,
             closedAt: observation.closedBoottimeNanoseconds ?? 0,
             isShared: observation.isShared
         )
@@ -252,7 +252,8 @@ public struct Ledger: Sendable, Codable {
             self.count(row)
         }
         for row in rows.users {
-            self.processes.credit(row, ofUser: row.owner.uid)
+            // The row of a block of subordinate ids says of no user.
+            self.processes.credit(row, ofUser: PayingUser(row.owner.uid).uid)
             self.count(row)
         }
         if let rest = rows.rest {
@@ -334,8 +335,8 @@ public struct Ledger: Sendable, Codable {
         self.totals.payload += growth.payload
         self.unowned.payload += growth.unowned
         if let ends = growth.ends {
-            let uid = growth.owners.first?.owner.uid ?? 0
-            let decided = self.destinations.credit(growth.bytes, of: serial, uid, over: ends, to: growth.destination)
+            let user = PayingUser(growth.owners.first?.owner.uid ?? 0)
+            let decided = self.destinations.credit(growth.bytes, of: serial, user, over: ends, to: growth.destination)
             if growth.destination == nil, let decided { self.sockets.change(serial) { $0.settle(ends, at: decided) } }
             if self.contacts.localPorts != nil, let socket = self.sockets[serial]?.observation {
                 self.contacts.add(growth, of: serial, socket, at: decided)

@@ -16,9 +16,9 @@ struct ListedSockets {
         self.listed = sockets.keys.sorted()
         // Closed sockets have a limit of their own.
         guard self.listed.count > limit.ofUser else { return }
-        var ofUser: [UInt32: [(serial: UInt64, isMoving: Bool, bytes: UInt64)]] = [:]
+        var ofUser: [PayingUser: [(serial: UInt64, isMoving: Bool, bytes: UInt64)]] = [:]
         for (serial, socket) in sockets where !socket.isClosed {
-            ofUser[socket.observation.user, default: []]
+            ofUser[socket.observation.payer, default: []]
                 .append((serial, moving.contains(serial), socket.bytes.payload.total))
         }
         let places = ofUser.mapValues { min($0.count, limit.ofUser) }

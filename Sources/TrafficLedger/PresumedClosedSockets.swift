@@ -6,7 +6,7 @@ import TrafficModel
 struct PresumedClosedSockets: Codable {
     private struct Kept: Codable {
         var account: SocketAccount
-        var user: UInt32
+        var user: PayingUser
     }
 
     /// For all users together. Beyond, the user with the most sockets loses the oldest.
@@ -14,7 +14,7 @@ struct PresumedClosedSockets: Codable {
 
     private var bySerial: [UInt64: Kept] = [:]
     /// By user, the oldest first.
-    private var order: [UInt32: Deque<UInt64>] = [:]
+    private var order: [PayingUser: Deque<UInt64>] = [:]
 
     /// How many more have room.
     var room: Int { max(0, Self.limit - self.bySerial.count) }
@@ -40,7 +40,7 @@ struct PresumedClosedSockets: Codable {
 
     /// - Returns: An account if there are too many. Its socket is now closed for good.
     mutating func keep(_ account: SocketAccount) -> SocketAccount? {
-        let (serial, user) = (account.observation.serial, account.observation.user)
+        let (serial, user) = (account.observation.serial, account.observation.payer)
         self.bySerial[serial] = Kept(account: account, user: user)
         self.order[user, default: []].append(serial)
         guard self.bySerial.count > Self.limit,
@@ -51,6 +51,6 @@ struct PresumedClosedSockets: Codable {
 }
 
 extension SocketObservation {
-    /// The user who pays for what the ledger keeps of the socket.
-    var user: UInt32 { self.owners.first?.uid ?? self.uid ?? 0 }
+    /// Who pays for what the ledger keeps of the socket.
+    var payer: PayingUser { PayingUser(self.owners.first?.uid ?? self.uid ?? 0) }
 }

@@ -178,23 +178,23 @@ struct ProcessTable: Sendable, Codable {
         self.endsUnfolded = 0
         var gone = self.accounts.values.compactMap { process in
             process.exitedBoottime.map {
-                (boottime: $0, wall: process.exitedAt, identity: process.identity, uid: process.uid)
+                (boottime: $0, wall: process.exitedAt, identity: process.identity, user: PayingUser(process.uid))
             }
         }
         // Processes that ended between the same two ticks are in the order of the wall clock.
         gone.sort {
             ($0.boottime, $0.wall?.nanosecondsSinceEpoch ?? 0) < ($1.boottime, $1.wall?.nanosecondsSinceEpoch ?? 0)
         }
-        var counts: [UInt32: Int] = [:]
-        for process in gone { counts[process.uid, default: 0] += 1 }
+        var counts: [PayingUser: Int] = [:]
+        for process in gone { counts[process.user, default: 0] += 1 }
         let limit = self.configuration.retention.exitedProcessLimit
         let kept = counts.mapValues { min($0, limit.ofUser) }
         var surplus = counts.compactMapValues { $0 > limit.ofUser ? $0 - limit.ofUser : nil }
         surplus.merge(FairShare.surplus(of: kept, limit: limit.inAll), uniquingKeysWith: +)
         var folded: [ProcessIdentity] = []
         for process in gone {
-            let isSurplus = (surplus[process.uid] ?? 0) > 0
-            if isSurplus { surplus[process.uid]? -= 1 }
+            let isSurplus = (surplus[process.user] ?? 0) > 0
+            if isSurplus { surplus[process.user]? -= 1 }
             guard isSurplus || process.boottime < moment else { continue }
             if let account = self.accounts.removeValue(forKey: process.identity) { self.groups.fold(account) }
             folded.append(process.identity)

@@ -1,4 +1,5 @@
 import DequeModule
+import TrafficModel
 
 /// Closed sockets in the order in which they go, for each user oldest first. A user with too many sockets loses that
 /// user's own oldest. If there are too many in all, the users with the most sockets lose theirs.
@@ -9,14 +10,14 @@ struct UserQueues: Codable {
         var closedAt: UInt64
     }
 
-    private var queues: [UInt32: Deque<Entry>] = [:]
+    private var queues: [PayingUser: Deque<Entry>] = [:]
     private var count = 0
 
     /// Adds a socket. The number of all sockets may exceed its limit by a quarter until the next
     /// ``takeForgettable(closedBefore:within:)``.
     ///
     /// - Returns: Sockets that have to go.
-    mutating func append(_ entry: Entry, of user: UInt32, within limit: Ledger.Retention.Limit) -> [UInt64] {
+    mutating func append(_ entry: Entry, of user: PayingUser, within limit: Ledger.Retention.Limit) -> [UInt64] {
         self.appendUnlimited(entry, of: user)
         if self.queues[user, default: []].count > limit.ofUser { return [self.removeFirst(of: user)] }
         // Not for each socket beyond the limit, because takeSurplus(_:) looks at all users.
@@ -24,7 +25,7 @@ struct UserQueues: Codable {
     }
 
     /// Adds a socket, whatever the limits are, until the next ``takeForgettable(closedBefore:within:)``.
-    mutating func appendUnlimited(_ entry: Entry, of user: UInt32) {
+    mutating func appendUnlimited(_ entry: Entry, of user: PayingUser) {
         self.queues[user, default: []].append(entry)
         self.count += 1
     }
@@ -45,14 +46,14 @@ struct UserQueues: Codable {
     }
 
     /// - Parameter user: The user of the socket.
-    mutating func remove(_ serial: UInt64, of user: UInt32) {
+    mutating func remove(_ serial: UInt64, of user: PayingUser) {
         guard let index = self.queues[user]?.firstIndex(where: { $0.serial == serial }) else { return }
         self.queues[user]?.remove(at: index)
         self.count -= 1
         self.removeEmpty(user)
     }
 
-    private mutating func removeEmpty(_ user: UInt32) {
+    private mutating func removeEmpty(_ user: PayingUser) {
         if self.queues[user]?.isEmpty == true { self.queues[user] = nil }
     }
 
@@ -63,7 +64,7 @@ struct UserQueues: Codable {
         }
     }
 
-    private mutating func removeFirst(of user: UInt32) -> UInt64 {
+    private mutating func removeFirst(of user: PayingUser) -> UInt64 {
         self.count -= 1
         let serial = self.queues[user, default: []].removeFirst().serial
         self.removeEmpty(user)

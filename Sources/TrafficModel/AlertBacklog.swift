@@ -7,7 +7,7 @@
 package struct AlertBacklog {
     private struct Key: Hashable {
         var rule: String
-        var uid: UInt32?
+        var user: PayingUser?
     }
 
     private struct Entry {
@@ -25,21 +25,21 @@ package struct AlertBacklog {
     package private(set) var count = 0
     private var added: UInt64 = 0
     /// When each user who has entries is to be served: after all with a lower number.
-    private var turns: [UInt32?: Int] = [:]
+    private var turns: [PayingUser?: Int] = [:]
     private var lastTurn = 0
     /// Who had it. This user may have no entries any more.
-    private var lastServed: UInt32??
+    private var lastServed: PayingUser??
     /// Dropped changes that no entry says.
     private var untold: UInt64 = 0
 
     package init() {}
 
     package mutating func add(_ notice: AlertNotice) {
-        let key = Key(rule: notice.alert?.rule ?? "", uid: notice.alert?.process?.uid)
+        let key = Key(rule: notice.alert?.rule ?? "", user: (notice.alert?.process?.uid).map(PayingUser.init))
         self.added += 1
         // After all who wait for their turn, however often the user comes anew. Whoever had the last turn comes last.
-        if self.turns[key.uid] == nil {
-            self.turns[key.uid] = self.lastServed == .some(key.uid) ? self.lastTurn : self.lastTurn - 1
+        if self.turns[key.user] == nil {
+            self.turns[key.user] = self.lastServed == .some(key.user) ? self.lastTurn : self.lastTurn - 1
         }
         self.entries[key, default: []].append(Entry(order: self.added, notice: notice))
         self.count += 1
@@ -72,12 +72,12 @@ package struct AlertBacklog {
     /// Takes out the oldest of a user, of one user after the other: nobody waits behind the many changes of another.
     package mutating func takeNext() -> AlertNotice? {
         let next = self.entries.min { one, other in
-            (self.turns[one.key.uid] ?? 0, one.value.first?.order ?? 0)
-                < (self.turns[other.key.uid] ?? 0, other.value.first?.order ?? 0)
+            (self.turns[one.key.user] ?? 0, one.value.first?.order ?? 0)
+                < (self.turns[other.key.user] ?? 0, other.value.first?.order ?? 0)
         }
         guard let key = next?.key, var notice = self.removeFirst(of: key) else { return nil }
-        (self.lastTurn, self.lastServed) = (self.lastTurn + 1, .some(key.uid))
-        if self.turns[key.uid] != nil { self.turns[key.uid] = self.lastTurn }
+        (self.lastTurn, self.lastServed) = (self.lastTurn + 1, .some(key.user))
+        if self.turns[key.user] != nil { self.turns[key.user] = self.lastTurn }
         notice.droppedBefore +|= self.untold
         self.untold = 0
         return notice
@@ -96,7 +96,7 @@ package struct AlertBacklog {
     private mutating func removeFirst(of key: Key) -> AlertNotice? {
         let first = self.entries[key]?.removeFirst()
         if self.entries[key]?.isEmpty == true { self.entries[key] = nil }
-        if !self.entries.keys.contains(where: { $0.uid == key.uid }) { self.turns[key.uid] = nil }
+        if !self.entries.keys.contains(where: { $0.user == key.user }) { self.turns[key.user] = nil }
         self.count -= 1
         return first?.notice
     }

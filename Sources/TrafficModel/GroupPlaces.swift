@@ -12,7 +12,7 @@ package struct GroupPlaces: Sendable {
     package static let few = 50
 
     private let limit: Limit
-    private var ofUser: [UInt32?: Int] = [:]
+    private var ofUser: [PayingUser?: Int] = [:]
     private var inAll = 0
 
     package init(_ limit: Limit) {
@@ -21,20 +21,21 @@ package struct GroupPlaces: Sendable {
 
     /// - Parameter uid: The user whose group it is.
     package func hasRoom(for uid: UInt32?) -> Bool {
-        let own = self.ofUser[uid, default: 0]
+        let own = self.ofUser[uid.map(PayingUser.init), default: 0]
         return own < self.limit.ofUser
             && (self.inAll < self.limit.inAll || own < Self.few && self.inAll < 2 * self.limit.inAll)
     }
 
     package mutating func take(for uid: UInt32?) {
-        self.ofUser[uid, default: 0] += 1
+        self.ofUser[uid.map(PayingUser.init), default: 0] += 1
         self.inAll += 1
     }
 
     /// The group needs its place no more.
     package mutating func giveBack(of uid: UInt32?) {
-        guard let own = self.ofUser[uid] else { return }
-        self.ofUser[uid] = own > 1 ? own - 1 : nil
+        let user = uid.map(PayingUser.init)
+        guard let own = self.ofUser[user] else { return }
+        self.ofUser[user] = own > 1 ? own - 1 : nil
         self.inAll -= 1
     }
 }

@@ -3,8 +3,8 @@
 /// The users of a server are strangers to each other. If they shared one limit, one user could use up what another user
 /// needs. So everything that a datagram can make grow has an allowance for each process, for each user, and for all
 /// together. What exceeds an allowance is counted (``ReportCounters``). It costs only that process or that user, as
-/// long as the allowance for all is not used up. To use up the allowance for all takes at least three users who each
-/// use up their own. Subordinate ids (subuid(5)) count as users of their own.
+/// long as the allowance for all is not used up. That takes four payers (``PayingUser``) who each use up their own; a user
+/// with a range of subordinate ids is three.
 package enum ReportLimits {
     /// Bytes of datagrams that wait for the next round; each datagram adds ``overheadOfDatagram``. Beyond: the daemon
     /// drops the datagram.
@@ -15,7 +15,7 @@ package enum ReportLimits {
     /// Records that wait for the kernel's counts to catch up with them. Beyond: a record is settled at once.
     package static let waitingRecords = Allowance(process: 2_048, user: 4_096, all: 16_384)
     /// Exchanges that go on. Beyond: the oldest exchange of the process or user is forgotten.
-    package static let openExchanges = Allowance(process: 8_192, user: 12_288, all: 32_768)
+    package static let openExchanges = Allowance(process: 8_192, user: 10_240, all: 32_768)
     /// The last exchanges that ended. Beyond: the user's oldest exchange is no longer listed. If there are a quarter
     /// more in all, the users with the most exchanges lose their oldest.
     package static let endedExchanges = Allowance(process: 1_000, user: 1_000, all: 4_000)
@@ -145,19 +145,19 @@ package struct Allowance: Sendable, Hashable {
 /// that a budget is the same under any limits.
 package struct Budget<Process: Hashable & Sendable>: Sendable {
     private var ofProcess: [Process: Int] = [:]
-    private var ofUser: [UInt32: Int] = [:]
+    private var ofUser: [PayingUser: Int] = [:]
     package private(set) var used = 0
 
     package init() {}
 
     package func held(by process: Process) -> Int { self.ofProcess[process, default: 0] }
 
-    package func held(byUser user: UInt32) -> Int { self.ofUser[user, default: 0] }
+    package func held(byUser user: PayingUser) -> Int { self.ofUser[user, default: 0] }
 
     package func hasRoom(
         for amount: Int = 1,
         of process: Process,
-        _ user: UInt32,
+        _ user: PayingUser,
         within allowance: Allowance
     ) -> Bool {
         self.ofProcess[process, default: 0] + amount <= allowance.process
@@ -166,7 +166,7 @@ package struct Budget<Process: Hashable & Sendable>: Sendable {
     }
 
     /// - Parameter amount: A negative amount gives back.
-    package mutating func add(_ amount: Int = 1, of process: Process, _ user: UInt32) {
+    package mutating func add(_ amount: Int = 1, of process: Process, _ user: PayingUser) {
         self.used += amount
         Self.add(amount, to: &self.ofProcess, at: process)
         Self.add(amount, to: &self.ofUser, at: user)
@@ -176,7 +176,7 @@ package struct Budget<Process: Hashable & Sendable>: Sendable {
     package mutating func take(
         _ amount: Int = 1,
         of process: Process,
-        _ user: UInt32,
+        _ user: PayingUser,
         within allowance: Allowance
     ) -> Bool {
         guard self.hasRoom(for: amount, of: process, user, within: allowance) else { return false }

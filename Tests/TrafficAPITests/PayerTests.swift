@@ -12,7 +12,7 @@ struct PayerTests {
     @Test(
         "over TCP it is the user, or else the client's address; nobody is many payers by many addresses",
         arguments: [
-            ("127.0.0.1", "127.0.0.1", 5, .user(5)), ("127.0.0.1", "127.0.0.1", nil, .thisHost),
+            ("127.0.0.1", "127.0.0.1", 5, Payer(uid: 5)), ("127.0.0.1", "127.0.0.1", nil, .thisHost),
             ("127.9.8.7", "127.0.0.1", nil, .thisHost), ("::1", "::1", nil, .thisHost),
             ("192.0.2.1", "192.0.2.1", nil, .thisHost),
             ("192.0.2.9", "192.0.2.1", nil, .address(Fixture.address("192.0.2.9"))),
@@ -28,7 +28,7 @@ struct PayerTests {
         arguments: [(0, 0), (65_535, 65_535), (65_536, 65_536), (131_071, 65_536), (131_072, 131_072)]
     )
     func range(uid: UInt32, payer: UInt32) {
-        #expect(Payer(uid: uid) == .user(payer))
-        #expect(Payer(peer: Self.end("::1"), own: Self.end("::1"), user: uid) == .user(payer))
+        #expect(Payer(uid: uid) == Payer(uid: payer))
+        #expect(Payer(peer: Self.end("::1"), own: Self.end("::1"), user: uid) == Payer(uid: payer))
     }
 }

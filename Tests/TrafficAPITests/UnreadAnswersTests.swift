@@ -7,8 +7,8 @@ import Testing
 
 @Suite("Answers that clients have not read")
 struct UnreadAnswersTests {
-    private static let mine = Payer.user(1)
-    private static let yours = Payer.user(2)
+    private static let mine = Payer(uid: 1)
+    private static let yours = Payer(uid: 2)
 
     private static func answer(
         _ answers: UnreadAnswers,
@@ -80,7 +80,7 @@ struct UnreadAnswersTests {
         var floods: [[UnreadAnswers.Answer]] = []
         for user in 10..<19 as Range<UInt32> {
             var flood: [UnreadAnswers.Answer] = []
-            for _ in 0..<4 { flood.append(await Self.answer(answers, for: .user(user), bytes: 25)) }
+            for _ in 0..<4 { flood.append(await Self.answer(answers, for: Payer(uid: user), bytes: 25)) }
             floods.append(flood)
         }
         #expect(Self.isHeld(small) && Self.isHeld(root))
@@ -120,7 +120,7 @@ struct UnreadAnswersTests {
         let answers = UnreadAnswers(limits: .init(ofPayer: 100, inAll: 250))
         var floods: [UnreadAnswers.Answer] = []
         for user in 10..<14 as Range<UInt32> {
-            floods.append(await Self.answer(answers, for: .user(user), bytes: 60))
+            floods.append(await Self.answer(answers, for: Payer(uid: user), bytes: 60))
         }
         #expect(floods.allSatisfy(Self.isHeld))
         let large = await Self.answer(answers, for: Self.mine, bytes: 150)
@@ -145,7 +145,7 @@ struct UnreadAnswersTests {
                 // A fifth of one payer.
                 ("mine4", Self.mine, 4), ("yours0", Self.yours, 5), ("yours1", Self.yours, 6),
                 // In place of mine3.
-                ("theirs0", .user(3), 6),
+                ("theirs0", Payer(uid: 3), 6),
             ]
             for (name, payer, waiting) in names {
                 let before = order.names.withLock { $0.count }
@@ -222,14 +222,14 @@ struct UnreadAnswersTests {
                 content: { Self.content($0.takenAt) }
             ) { reading in [UInt8(reading.takenAt)] }.takenAt
         }
-        #expect(answers.turns.takeAtOnce(for: .user(9)))
+        #expect(answers.turns.takeAtOnce(for: Payer(uid: 9)))
         async let older = ask(Self.mine, Watched(2))
         #expect(try await eventually { answers.turns.waiting == 1 })
         #expect(Watched.alive.withLock { $0 } == [2])
         async let newer = ask(Self.yours, Watched(3))
         #expect(try await eventually { answers.turns.waiting == 2 })
         #expect(Watched.alive.withLock { $0 } == [3])
-        answers.turns.give(.user(9))
+        answers.turns.give(Payer(uid: 9))
         #expect(try await [older, newer] == [3, 3])
         #expect(Watched.alive.withLock { $0.isEmpty })
     }
@@ -261,15 +261,15 @@ struct StreamSlotTests {
         func take(_ payer: Payer, _ number: Int) throws -> StreamSlots.Slot {
             try slots.take(for: payer) { ended.withLock { $0.append(number) } }
         }
-        var held = try (0..<3).map { try take(.user(1), $0) }
+        var held = try (0..<3).map { try take(Payer(uid: 1), $0) }
         held += try (3..<8).map { try take(.administrators, $0) }
-        #expect(throws: Problem.self) { try take(.user(1), 8) }
-        held.append(try take(.user(2), 9))
+        #expect(throws: Problem.self) { try take(Payer(uid: 1), 8) }
+        held.append(try take(Payer(uid: 2), 9))
         #expect(ended.withLock { $0 } == [0])
-        #expect(throws: Problem.self, "nobody has more than one more") { try take(.user(2), 10) }
+        #expect(throws: Problem.self, "nobody has more than one more") { try take(Payer(uid: 2), 10) }
         held.remove(at: 1)
-        held.append(try take(.user(2), 11))
-        #expect(throws: Problem.self) { try take(.user(2), 12) }
+        held.append(try take(Payer(uid: 2), 11))
+        #expect(throws: Problem.self) { try take(Payer(uid: 2), 12) }
         #expect(ended.withLock { $0 } == [0])
     }
 }

@@ -25,10 +25,15 @@ struct ResolverTests {
         #expect(queue.isEmpty && queue.take(10).isEmpty)
     }
 
-    @Test("users take turns, and one user's many processes do not delay another user's")
-    func turns() {
+    @Test(
+        "users take turns, and one user's many processes do not delay another user's",
+        arguments: [false, true]
+    )
+    func turns(hasSubordinateIDs: Bool) {
         var queue = InquiryQueue()
-        for pid in Int32(1)...100_000 { queue.add(Self.owner(pid, user: 7)) }
+        for pid in Int32(1)...100_000 {
+            queue.add(Self.owner(pid, user: hasSubordinateIDs ? 131_072 + UInt32(pid) % 65_536 : 7))
+        }
         #expect(queue.count == InquiryQueue.limitPerUser)
         queue.add(Self.owner(200_001, user: 8))
         queue.add(Self.owner(200_002, user: 8))

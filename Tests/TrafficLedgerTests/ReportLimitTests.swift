@@ -144,6 +144,17 @@ struct ReportLimitTests {
         #expect(self.rows(accounts, "s3", 33) == ["/0": 1])
     }
 
+    @Test("the subordinate ids of a user have the rows and services of one user, and one rest")
+    func subordinateIDs() {
+        var accounts = EndpointAccounts(limits: self.limits(service: 3, user: 5))
+        for id in 0..<50 as Range<UInt32> { self.add(0..<2, of: "a", 131_072 + id, to: &accounts) }
+        // Five rows and their rest, and the rows of the service for the rest.
+        #expect(accounts.usages.count == 5 + 1 + 2)
+        #expect(self.rows(accounts, EndpointUsage.other, nil).values.reduce(0, +) == 2 * 47)
+        self.add(0..<2, of: "a", 33, to: &accounts)
+        #expect(self.rows(accounts, "a", 33) == ["/0": 1, "/1": 1])
+    }
+
     @Test("records in rows for the rest are counted as such")
     func inOther() {
         var fixture = LedgerFixture.reporting(sent: 1 << 30)
@@ -205,13 +216,13 @@ struct ReportLimitTests {
         var totals = EndpointTotals()
         let group = totals.group(ProcessGroup(name: "web"))
         func begin(_ exchanges: ClosedRange<UInt64>, _ pid: Int32, _ user: UInt32) {
-            let sender = ReportSender(identity: F.process(pid), user: user, name: "web")
+            let sender = ReportSender(identity: F.process(pid), user: PayingUser(user), name: "web")
             for exchange in exchanges {
                 _ = table.add(.response(exchange, from: 0, to: 100), of: sender, group)
             }
         }
         func end(_ exchanges: ClosedRange<UInt64>, _ pid: Int32, _ user: UInt32) {
-            let sender = ReportSender(identity: F.process(pid), user: user, name: "web")
+            let sender = ReportSender(identity: F.process(pid), user: PayingUser(user), name: "web")
             for exchange in exchanges {
                 _ = table.add(.outcome(exchange, status: 200), of: sender, group)
             }
@@ -255,7 +266,7 @@ struct ReportLimitTests {
         var totals = EndpointTotals()
         let group = totals.group(ProcessGroup(name: "web"))
         for (pid, exchange) in [(2, 1), (2, 2), (2, 3), (2, 1), (3, 7), (3, 8)] as [(Int32, UInt64)] {
-            let sender = ReportSender(identity: F.process(pid), user: 9, name: "web")
+            let sender = ReportSender(identity: F.process(pid), user: PayingUser(9), name: "web")
             _ = table.add(.response(exchange, from: 0, to: 100), of: sender, group)
         }
         #expect(table.snapshot.map(\.exchange) == [1, 7, 8])

@@ -9,7 +9,7 @@ struct ReportLimitsTests {
         var budget = Budget<Int32>()
         let allowance = Allowance(process: 3, user: 5, all: 7)
         func take(_ amount: Int, _ process: Int32, _ user: UInt32) -> Bool {
-            budget.take(amount, of: process, user, within: allowance)
+            budget.take(amount, of: process, PayingUser(user), within: allowance)
         }
         // Exactly the limit, and one beyond, of a process …
         #expect(take(1, 1, 10) && take(2, 1, 10))
@@ -24,7 +24,7 @@ struct ReportLimitsTests {
         #expect(!take(1, 5, 12))
         #expect(budget.used == 7)
         // Places that are given back are free for others, within their own limits.
-        budget.add(-2, of: 2, 10)
+        budget.add(-2, of: 2, PayingUser(10))
         #expect(!take(1, 1, 10))
         #expect(take(1, 5, 12) && take(1, 3, 10))
         budget.reset()
@@ -32,13 +32,15 @@ struct ReportLimitsTests {
         #expect(take(3, 1, 10))
     }
 
-    @Test("a user's limit is below half of the limit of all, and a process's limit is at most its user's")
+    @Test(
+        "three users, such as one with subordinate ids, are below the limit of all; a process's limit is at most its user's"
+    )
     func shares() {
         for allowance in [
             ReportLimits.waitingBytes, ReportLimits.waitingRecords, ReportLimits.openExchanges,
-            ReportLimits.endedExchanges, ReportLimits.claimedRanges, ReportLimits.ownRows,
+            ReportLimits.endedExchanges, ReportLimits.claimedRanges, ReportLimits.lateRanges, ReportLimits.ownRows,
         ] {
-            #expect(allowance.process <= allowance.user && 2 * allowance.user < allowance.all)
+            #expect(allowance.process <= allowance.user && 3 * allowance.user < allowance.all)
         }
         let rows = ReportLimits.Rows()
         #expect(rows.ofService < rows.ofUser && 4 * rows.ofUser < rows.all && 4 * rows.fineOfUser < rows.fine)

@@ -34,6 +34,8 @@ enum traffic_room {
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */
 	TRAFFIC_PARTS_FOR_UNSEEN = 32, /* the parts of `deferred` for sockets that no sweep has reported */
 	TRAFFIC_USERS_TOLD_APART = 1024, /* users whose ids are equal modulo this number share their parts */
+	TRAFFIC_SUBORDINATE_IDS = 65536, /* from here on, the ids of each block of so many are one payer */
+	TRAFFIC_BLOCKS_TOLD_APART = 256, /* blocks of ids whose numbers are equal modulo this number share their parts */
 	TRAFFIC_ROWS = 32768, /* rows of processes, in two generations */
 	TRAFFIC_ROWS_IN_HASH = 8192,
 	TRAFFIC_USERS_FOR_ROWS = 16, /* so many users together fill one generation of rows */

@@ -45,9 +45,9 @@ struct InquiryQueue {
         }
     }
 
-    private var lines: [UInt32: Line] = [:]
+    private var lines: [PayingUser: Line] = [:]
     /// Users with processes in line, in the order of their turns.
-    private var turns: [UInt32] = []
+    private var turns: [PayingUser] = []
     private(set) var count = 0
 
     init() {}
@@ -57,16 +57,17 @@ struct InquiryQueue {
     /// Adds a process. A second call for the same process replaces the first. If there is no room, the process is left
     /// out.
     mutating func add(_ owner: OwnerObservation) {
-        if self.lines[owner.uid]?.replace(owner) == true { return }
-        guard self.lines[owner.uid, default: Line()].count < Self.limitPerUser else { return }
-        if self.count >= Self.limit, !self.makeRoom(besides: owner.uid) { return }
-        if self.lines[owner.uid] == nil { self.turns.append(owner.uid) }
-        self.lines[owner.uid, default: Line()].add(owner)
+        let user = PayingUser(owner.uid)
+        if self.lines[user]?.replace(owner) == true { return }
+        guard self.lines[user, default: Line()].count < Self.limitPerUser else { return }
+        if self.count >= Self.limit, !self.makeRoom(besides: user) { return }
+        if self.lines[user] == nil { self.turns.append(user) }
+        self.lines[user, default: Line()].add(owner)
         self.count += 1
     }
 
     /// Removes the last process of the user with most processes in line, if that user has more than `user`.
-    private mutating func makeRoom(besides user: UInt32) -> Bool {
+    private mutating func makeRoom(besides user: PayingUser) -> Bool {
         guard let longest = self.lines.max(by: { $0.value.count < $1.value.count }), longest.key != user,
             longest.value.count > (self.lines[user]?.count ?? 0) + 1
         else { return false }

@@ -75,7 +75,7 @@ struct ClaimTable: Codable {
     /// A closed socket leaves the list.
     ///
     /// - Parameter user: Whose place the socket takes while late reports of it may come; `nil`: none may come.
-    mutating func leaveList(_ socket: SocketAccount, of user: UInt32?) {
+    mutating func leaveList(_ socket: SocketAccount, of user: PayingUser?) {
         let serial = socket.observation.serial
         guard let user, self.moveRanges(of: serial) else { return self.forget(serial) }
         for serial in self.lateSockets.keep(socket, of: user) { self.forget(serial) }

@@ -35,8 +35,8 @@ struct EndpointAccounts: Codable {
     private var groups: [ProcessGroup: Int] = [:]
     private var services: [Service] = []
     private var accounts: [EndpointAccount] = []
-    /// By uid.
-    private var shares: [UInt32?: Share] = [:]
+    /// `nil`: of the group of users beyond all limits.
+    private var shares: [PayingUser?: Share] = [:]
     private var fine = 0
 
     /// - Parameter limits: A service and a user may have one or two more rows in each role, for the rest.
@@ -47,12 +47,13 @@ struct EndpointAccounts: Codable {
     /// If a service is new and its user has no room left, the service has no rows of its own.
     mutating func group(_ group: ProcessGroup) -> Group {
         if let index = self.groups[group] { return Group(index: index) }
-        let share = self.shares[group.uid, default: Share()]
+        let share = self.shares[group.payer, default: Share()]
         let hasRoom =
             share.services < self.limits.servicesOfUser && share.rows < self.limits.ofUser
             && self.services.count < self.limits.services && self.accounts.count < self.limits.all
         if hasRoom { return Group(index: self.add(group)) }
-        let other = ProcessGroup.other(of: group.uid)
+        // A block of subordinate ids has no rest for each of its users.
+        let other = ProcessGroup.other(of: group.payer?.uid)
         if let index = self.groups[other] { return Group(index: index, isShared: true) }
         // Users beyond all limits share one group.
         let isCrowded = self.shares.count > self.limits.services
@@ -61,7 +62,7 @@ struct EndpointAccounts: Codable {
     }
 
     private mutating func add(_ group: ProcessGroup) -> Int {
-        self.shares[group.uid, default: Share()].services += 1
+        self.shares[group.payer, default: Share()].services += 1
         self.groups[group] = self.services.count
         self.services.append(Service(group: group))
         return self.services.count - 1
@@ -73,13 +74,13 @@ struct EndpointAccounts: Codable {
         let service = self.services[group.index].group
         let isFull =
             self.services[group.index].endpoints.count >= self.limits.ofService
-            || self.shares[service.uid, default: Share()].rows >= self.limits.ofUser
+            || self.shares[service.payer, default: Share()].rows >= self.limits.ofUser
             || self.accounts.count >= self.limits.all
         let name = isFull ? name.other : name
         let index = self.services[group.index].endpoints[name] ?? self.accounts.count
         if index == self.accounts.count {
             self.services[group.index].endpoints[name] = index
-            self.shares[service.uid, default: Share()].rows += 1
+            self.shares[service.payer, default: Share()].rows += 1
             self.accounts.append(EndpointAccount(service, name))
         }
         return Row(index: index, isShared: isFull || group.isShared)
@@ -108,7 +109,7 @@ struct EndpointAccounts: Codable {
     }
 
     private mutating func makeHistogram(_ index: Int) {
-        let user = self.accounts[index].group.uid
+        let user = self.accounts[index].group.payer
         let isFine = self.fine < self.limits.fine && self.shares[user, default: Share()].fine < self.limits.fineOfUser
         if isFine {
             self.fine += 1
@@ -139,6 +140,10 @@ struct EndpointAccounts: Codable {
     var usages: [EndpointUsage] {
         self.accounts.map(\.usage).sorted { $0.order < $1.order }
     }
+}
+
+extension ProcessGroup {
+    fileprivate var payer: PayingUser? { self.uid.map(PayingUser.init) }
 }
 
 extension EndpointUsage {

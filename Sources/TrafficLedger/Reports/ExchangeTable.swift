@@ -29,7 +29,7 @@ struct ExchangeTable: Codable {
         /// How many exchanges were remembered before this exchange.
         var number: UInt64 = 0
         /// The user of the sender.
-        var user: UInt32
+        var user: PayingUser
         /// The content class of the response.
         var contentClass: ContentClass?
         /// The request, while it waits for that class.
@@ -54,12 +54,12 @@ struct ExchangeTable: Codable {
     private var budget = Budget<ProcessIdentity>()
     // Oldest first. These orders have places of ended exchanges, too.
     private var orderOfProcess: [ProcessIdentity: Deque<Place>] = [:]
-    private var orderOfUser: [UInt32: Deque<Place>] = [:]
+    private var orderOfUser: [PayingUser: Deque<Place>] = [:]
     /// The users as which a process has sent remembered exchanges.
-    private var usersOfProcess: [ProcessIdentity: Set<UInt32>] = [:]
+    private var usersOfProcess: [ProcessIdentity: Set<PayingUser>] = [:]
     private var remembered: UInt64 = 0
     /// The last exchanges that ended, by user.
-    private var recent: [UInt32: Deque<Ended>] = [:]
+    private var recent: [PayingUser: Deque<Ended>] = [:]
     private var recentKeys: Set<Key> = []
     private var ends: UInt64 = 0
     /// How many exchanges that went on were forgotten, or not remembered at all, because there was no room.
@@ -117,7 +117,7 @@ struct ExchangeTable: Codable {
 
     /// Lists an exchange that ended. It takes the place of the oldest ended exchange of its user, or of the users who
     /// have most.
-    private mutating func keep(_ ended: Ended, as key: Key, of user: UInt32) {
+    private mutating func keep(_ ended: Ended, as key: Key, of user: PayingUser) {
         self.ends += 1
         self.recentKeys.insert(key)
         if let oldest = self.recent[user, default: []].append(ended, limit: self.limits.ended.user) {
@@ -131,7 +131,7 @@ struct ExchangeTable: Codable {
         }
     }
 
-    private mutating func dropOldestEnded(_ count: Int, of user: UInt32) {
+    private mutating func dropOldestEnded(_ count: Int, of user: PayingUser) {
         for _ in 0..<count {
             let oldest = self.recent.changeInPlace(user) { $0.popFirst()?.listed } ?? nil
             if let oldest { self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.number)) }
@@ -169,7 +169,7 @@ struct ExchangeTable: Codable {
         }
     }
 
-    private mutating func forgetOldest(of user: UInt32) {
+    private mutating func forgetOldest(of user: PayingUser) {
         while let place = self.orderOfUser.changeInPlace(user, { $0.popFirst() }) ?? nil {
             if self.forget(place) { return }
         }
@@ -183,7 +183,7 @@ struct ExchangeTable: Codable {
     }
 
     /// Removes ended exchanges from the orders once most places are theirs.
-    private mutating func tidy(_ process: ProcessIdentity, _ user: UInt32) {
+    private mutating func tidy(_ process: ProcessIdentity, _ user: PayingUser) {
         let open = self.open
         let (ofProcess, ofUser) = (self.budget.held(by: process), self.budget.held(byUser: user))
         self.orderOfProcess.changeInPlace(process) { order in

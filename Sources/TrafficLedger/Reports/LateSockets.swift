@@ -9,7 +9,7 @@ struct LateSockets: Codable {
         var socket: ClaimedSocket
         var cookie: SocketCookie
         var owners: [ProcessIdentity]
-        var user: UInt32
+        var user: PayingUser
     }
 
     /// A socket with more owners is not kept: the limits count sockets, and not owners.
@@ -40,7 +40,7 @@ struct LateSockets: Codable {
     ///   - account: A closed socket that is not here.
     ///   - user: Whose place the socket takes.
     /// - Returns: Sockets of which no report counts any more.
-    mutating func keep(_ account: SocketAccount, of user: UInt32) -> [UInt64] {
+    mutating func keep(_ account: SocketAccount, of user: PayingUser) -> [UInt64] {
         let (serial, observation) = (account.observation.serial, account.observation)
         guard account.owners.count <= Self.mostOwners, Self.isClaimable(account) else { return [serial] }
         self.bySerial[serial] = Kept(

@@ -9,7 +9,7 @@ struct OwnEndpoints: Codable {
     /// A process that runs.
     struct Owner: Hashable {
         var process: ProcessIdentity
-        var user: UInt32
+        var user: PayingUser
     }
 
     /// The place of a part. Valid until its process ends.
@@ -65,7 +65,7 @@ struct OwnEndpoints: Codable {
     }
 
     private struct Process: Codable {
-        let user: UInt32
+        let user: PayingUser
         var places: [Whole: Place] = [:]
     }
 

@@ -99,12 +99,12 @@ struct ReportAccounts: Codable {
         guard let process = processes[identity] else { return ReportSender(identity: identity) }
         return ReportSender(
             identity: identity,
-            user: process.details.uid,
+            user: PayingUser(process.details.uid),
             name: process.details.name,
             isResolved: process.isResolved,
             group: self.endpoints.group(
                 ProcessGroup(process.details),
-                of: process.exitedAt == nil ? .init(process: identity, user: process.details.uid) : nil
+                of: process.exitedAt == nil ? .init(process: identity, user: PayingUser(process.details.uid)) : nil
             )
         )
     }
@@ -159,7 +159,7 @@ struct ReportAccounts: Codable {
         let reporters = socket.owners.filter { self.isReporting($0) }
         // The same one, also after a restart: the owners have no order.
         let reporter = reporters.min { ($0.startBoottimeNanoseconds, $0.pid) < ($1.startBoottimeNanoseconds, $1.pid) }
-        let user = reporter.map { processes[$0]?.details.uid ?? socket.observation.user }
+        let user = reporter.map { processes[$0].map { PayingUser($0.details.uid) } ?? socket.observation.payer }
         self.claims.leaveList(socket, of: socket.isPresumedClosed ? nil : user)
     }
 

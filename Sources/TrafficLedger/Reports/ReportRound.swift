@@ -3,7 +3,7 @@ import TrafficModel
 /// The sender of a datagram.
 struct ReportSender {
     var identity: ProcessIdentity
-    var user: UInt32 = .max
+    var user = PayingUser(.max)
     var name = ""
     /// The name of the process is known for good.
     var isResolved = false

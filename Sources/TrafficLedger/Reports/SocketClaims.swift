@@ -10,7 +10,7 @@ struct SocketClaims: Codable {
 
     /// The ranges count against the allowance of this process: the first process that claimed any bytes.
     let holder: ProcessIdentity
-    let user: UInt32
+    let user: PayingUser
     /// The socket is among the ``LateSockets``.
     var isLate: Bool
     private var sent = Coverage()

@@ -7,7 +7,7 @@ import TrafficModel
 struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     private(set) var names: [Name] = []
     private var places: [Name: Int] = [:]
-    private var held: [Allotment: Int] = [:]
+    private var held: [PayingUser?: Int] = [:]
     /// Saved: with a higher limit, a name whose bytes are in an overflow could get a series, and its bytes would count
     /// twice.
     private let limit: Int
@@ -18,10 +18,10 @@ struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     /// - Returns: The place of the name in ``names``, for good; `nil`, for good, if there is no room.
     mutating func place(of name: Name, _ user: UInt32?) -> Int? {
         if let place = self.places[name] { return place }
-        let allotment = Allotment(of: user)
-        let own = self.held[allotment] ?? 0
+        let user = user.map(PayingUser.init)
+        let own = self.held[user] ?? 0
         guard own < self.limit - self.names.count else { return nil }
-        self.held[allotment] = own + 1
+        self.held[user] = own + 1
         return self.append(name)
     }
 
@@ -40,31 +40,19 @@ struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     func has(_ name: Name) -> Bool { self.places[name] != nil }
 }
 
-/// Who shares places: a user, or all users that others may act as.
-///
-/// An ordinary user often has 65,536 subordinate ids (subuid(5)), which begin above those of people and services. With
-/// an allotment for each of them, one user could take every place.
-struct Allotment: Hashable, Codable {
-    /// `nil`: of ids that are no user's own.
-    private let user: UInt32?
-    private static let firstDelegated: UInt32 = 65_536
-
-    init(of user: UInt32?) { self.user = user.flatMap { $0 < Self.firstDelegated ? $0 : nil } }
-
-    /// One user's own.
-    var own: UInt32? { self.user }
-}
-
-/// The users whose overflow is their own. All others share one.
+/// The users whose overflow is their own. All others share one, and so do subordinate ids, of which a user may have
+/// thousands.
 struct OverflowUsers: Codable, Sendable {
     private var users = SeriesNames<UInt32>(limit: SeriesLimits.users)
 
     /// Something of this user will be in an overflow.
     mutating func add(_ user: UInt32?) {
         // No user has two overflows, so there is nothing to share out.
-        if let own = Allotment(of: user).own { _ = self.users.place(of: own) }
+        if let own = Self.own(user) { _ = self.users.place(of: own) }
     }
 
     /// - Returns: The user under whom the overflow counts. The same at every call after ``add(_:)``.
-    func key(_ user: UInt32?) -> UInt32? { Allotment(of: user).own.flatMap { self.users.has($0) ? $0 : nil } }
+    func key(_ user: UInt32?) -> UInt32? { Self.own(user).flatMap { self.users.has($0) ? $0 : nil } }
+
+    private static func own(_ user: UInt32?) -> UInt32? { user.flatMap { PayingUser($0).uid } }
 }
