@@ -28,7 +28,7 @@ final class Accountant {
     /// Of the last sweep: the requests for metrics that it answers, and the status. `nil` before the first.
     private var swept: (metricsRequests: UInt64, capture: CaptureStatus)?
     private var metricsPace = MetricsPace()
-    private var addresses = HostAddressWatch()
+    private var addresses: HostAddressWatch
     private var recorder: EventRecorder?
     private var history: (feed: HistoryFeed, keeper: History)?
     /// Of the last minute that was handed to history.
@@ -50,6 +50,7 @@ final class Accountant {
         source: any CaptureSource,
         resolver: ProcessResolver,
         inbox: ReportInbox,
+        addresses: HostAddressWatch,
         ledger: Ledger,
         countingSince: Timestamp,
         inHistory: Balance?,
@@ -66,6 +67,7 @@ final class Accountant {
         self.source = source
         self.resolver = resolver
         self.inbox = inbox
+        self.addresses = addresses
         self.daemon = daemon
         self.countingSince = countingSince
         self.checkpoints = checkpoints

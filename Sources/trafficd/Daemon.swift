@@ -123,6 +123,7 @@ struct Daemon {
             source: selection.source,
             resolver: resolver,
             inbox: inbox,
+            addresses: try HostAddressWatch(),
             ledger: restart.ledger,
             countingSince: restart.countingSince,
             inHistory: restart.inHistory,

@@ -116,14 +116,22 @@ struct HostAddressWatchTests {
         /// How long reading takes.
         var duration: UInt64 = 2_000_000
         var reads = 0
-        var watch = HostAddressWatch()
+        /// A reading takes longer than anyone waits.
+        var isSlow = false
+        var watch = HostAddressWatch { _ in nil }
+        private var reading: AddressReading?
 
         init() {
-            self.watch = HostAddressWatch { [unowned self] () throws(CaptureError) in
-                self.reads += 1
-                self.now += self.duration
-                if let failure = self.failure { throw failure }
-                return HostAddresses(addresses: self.addresses, namespaces: self.namespaces)
+            self.watch = HostAddressWatch { [unowned self] begins in
+                #expect(begins == (self.reading == nil))
+                if begins {
+                    self.reads += 1
+                    self.now += self.duration
+                    let found = HostAddresses(addresses: self.addresses, namespaces: self.namespaces)
+                    let result = self.failure.map(Result.failure) ?? .success(found)
+                    self.reading = AddressReading(result: result, cost: self.duration)
+                }
+                return self.isSlow ? nil : self.reading.take()
             }
         }
 
@@ -145,7 +153,7 @@ struct HostAddressWatchTests {
 
         func refresh(after seconds: Double = 0) throws(CaptureError) -> CaptureEvent? {
             self.now += UInt64(seconds * 1e9)
-            return try self.watch.refresh(now: { self.now }, processorTime: { self.now })
+            return try self.watch.refresh(now: self.now)
         }
     }
 
@@ -223,6 +231,27 @@ struct HostAddressWatchTests {
         let spent = Double(UInt64(host.reads - 1) * host.duration) / Double(host.now - start)
         #expect(spent < 0.21)
         #expect(host.reads > 10)
+    }
+
+    @Test("one at a time, and nobody waits for it; what a socket showed meanwhile is asked for after it")
+    func slow() throws {
+        let host = Host()
+        _ = try host.refresh()
+        host.isSlow = true
+        host.addresses.formUnion(set("172.17.0.2"))
+        host.see("172.17.0.2")
+        #expect(try host.refresh(after: 0.1) == nil)
+        // The reading began before these containers had their addresses.
+        let before = host.addresses
+        host.addresses.formUnion(set("172.17.0.3"))
+        host.see("172.17.0.3")
+        #expect(try host.refresh(after: 30) == nil)
+        #expect(host.reads == 2)
+        host.isSlow = false
+        #expect(try host.refresh(after: 0.1) == .hostAddresses(before))
+        #expect(host.reads == 2)
+        #expect(try host.refresh(after: 0.1) == .hostAddresses(host.addresses))
+        #expect(host.reads == 3)
     }
 
     @Test("again later, where the kernel refused")

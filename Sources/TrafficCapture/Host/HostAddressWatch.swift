@@ -2,7 +2,7 @@ public import TrafficModel
 
 /// Decides when to read the host's addresses again: every ten seconds, and in a round in which a socket is in an
 /// unknown network namespace or has an unknown address of its own. So the connections of a new container are recognised
-/// from their first byte on.
+/// from their first byte on, unless there are so many namespaces that a reading takes longer than the round can wait.
 public struct HostAddressWatch {
     private static let periodNanoseconds: UInt64 = 10_000_000_000
     /// Some signs stay unexplained after a reading (the address of a transparent proxy, a container that is gone). For
@@ -18,9 +18,19 @@ public struct HostAddressWatch {
     private enum Sign: Hashable {
         case address(InternetAddress)
         case namespace(UInt32)
+
+        func isExplained(by host: HostAddresses) -> Bool {
+            switch self {
+            case .address(let address): host.addresses.contains(address)
+            case .namespace(let inode): host.namespaces.contains(inode)
+            }
+        }
     }
 
-    private let read: () throws(CaptureError) -> HostAddresses
+    private let read: (_ begins: Bool) -> AddressReading?
+    private var isReading = false
+    /// Signs from before the reading that is under way.
+    private var asked: Set<Sign> = []
     private var known = HostAddresses()
     private var signs: Set<Sign> = []
     /// Signs that a reading did not explain.
@@ -29,11 +39,14 @@ public struct HostAddressWatch {
     private var restsUntil: UInt64 = 0
     private var restsFromNewsUntil: UInt64 = 0
 
-    public init() {
-        self.init(reading: HostAddresses.read)
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` if the kernel makes no thread for the readings.
+    public init() throws(CaptureError) {
+        let reader = try AddressReader()
+        self.init { reader.read(begins: $0) }
     }
 
-    package init(reading read: @escaping () throws(CaptureError) -> HostAddresses) {
+    /// - Parameter read: Begins a reading, or waits for the one that is under way; `nil`: it is not done yet.
+    package init(reading read: @escaping (_ begins: Bool) -> AddressReading?) {
         self.read = read
     }
 
@@ -47,43 +60,40 @@ public struct HostAddressWatch {
         self.signs.insert(.address(address))
     }
 
-    /// Reads the addresses if a reading is due.
+    /// Reads the addresses if a reading is due. If that takes long, a later call has the addresses.
     ///
-    /// - Returns: `nil` if no reading is due, or if nothing changed.
+    /// - Returns: `nil` if no reading is due or done, or if nothing changed.
     /// - Throws: ``CaptureError`` if the kernel does not answer. The known addresses stay, and a later call reads
     ///   again.
     public mutating func refresh() throws(CaptureError) -> CaptureEvent? {
-        try self.refresh(now: MonotonicClock.nanoseconds, processorTime: MonotonicClock.threadNanoseconds)
+        try self.refresh(now: MonotonicClock.nanoseconds())
     }
 
-    /// - Parameter processorTime: Measures the cost of a reading. Wall-clock time would include the time of other
-    ///   processes.
-    package mutating func refresh(
-        now: () -> UInt64,
-        processorTime: () -> UInt64
-    ) throws(CaptureError) -> CaptureEvent? {
-        let time = now()
-        let hasNews = time >= self.restsFromNewsUntil && !self.signs.isSubset(of: self.vain)
-        let isAsked = hasNews || time >= self.restsUntil && !self.signs.isEmpty
-        guard isAsked || time >= self.nextPeriod else { return nil }
-        self.nextPeriod = time + Self.periodNanoseconds
-        let begin = processorTime()
-        let result = Result { () throws(CaptureError) in try self.read() }
-        let cost = processorTime() -| begin
-        self.restsUntil = time +| cost *| Self.restFactor
-        self.restsFromNewsUntil = time +| cost *| Self.newsRestFactor
-        if self.vain.count > Self.signLimit { self.vain = [] }
-        self.vain.formUnion(self.signs)
-        self.signs = []
-        let found = try result.get()
-        self.vain = self.vain.filter { sign in
-            switch sign {
-            case .address(let address): !found.addresses.contains(address)
-            case .namespace(let inode): !found.namespaces.contains(inode)
-            }
+    package mutating func refresh(now: UInt64) throws(CaptureError) -> CaptureEvent? {
+        let begins = !self.isReading
+        if begins {
+            guard self.isDue(at: now) else { return nil }
+            self.nextPeriod = now + Self.periodNanoseconds
+            (self.asked, self.signs) = (self.signs, [])
         }
+        let reading = self.read(begins)
+        self.isReading = reading == nil
+        guard let reading else { return nil }
+        self.restsUntil = now +| reading.cost *| Self.restFactor
+        self.restsFromNewsUntil = now +| reading.cost *| Self.newsRestFactor
+        if self.vain.count > Self.signLimit { self.vain = [] }
+        self.vain.formUnion(self.asked)
+        let found = try reading.result.get()
+        self.vain = self.vain.filter { !$0.isExplained(by: found) }
+        // What came meanwhile needs no reading of its own if this one explains it.
+        self.signs = self.signs.filter { !$0.isExplained(by: found) }
         let isNews = found.addresses != self.known.addresses
         self.known = found
         return isNews ? .hostAddresses(found.addresses) : nil
+    }
+
+    private func isDue(at now: UInt64) -> Bool {
+        let hasNews = now >= self.restsFromNewsUntil && !self.signs.isSubset(of: self.vain)
+        return hasNews || now >= self.restsUntil && !self.signs.isEmpty || now >= self.nextPeriod
     }
 }
