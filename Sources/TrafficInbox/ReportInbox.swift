@@ -157,32 +157,29 @@ public final class ReportInbox: Sendable {
     }
 }
 
-/// The start times of senders. Each is looked up once for a burst of datagrams. A user can start 32,768 processes in a
-/// second, and so get a pid again. Then the start time that is kept here is of an earlier process of the same user, and
-/// never of another user's.
+/// The start times of senders. Each pid is looked up once for a burst of datagrams, whoever the sender says it is: root of
+/// a user namespace may say any user of it, with each datagram another one (unix(7), `SCM_CREDENTIALS`).
+///
+/// A user can start 32,768 processes in a second, and so get a pid again. Then the start time that is kept here is of an
+/// earlier process of the same user, and never of another user's.
 private struct StartTimes {
-    private struct Sender: Hashable {
-        var pid: Int32
-        var uid: UInt32
-    }
-
     private static let lifetime: UInt64 = 1_000_000_000
 
-    private var ticks: [Sender: UInt64?] = [:]
+    private var senders: [Int32: (ticks: UInt64, uid: UInt32)?] = [:]
     private var since: UInt64 = 0
 
     mutating func forget() {
         let now = MonotonicClock.nanoseconds()
         guard now - min(now, self.since) >= Self.lifetime || now < self.since else { return }
-        self.ticks.removeAll(keepingCapacity: true)
+        self.senders.removeAll(keepingCapacity: true)
         self.since = now
     }
 
+    /// - Returns: `nil` if the process is gone, or is not a process of this user.
     mutating func ticks(of credentials: linux_ucred) -> UInt64? {
-        let sender = Sender(pid: credentials.pid, uid: credentials.uid)
-        if let known = self.ticks[sender] { return known }
-        let ticks = sender.pid > 0 ? ProcessDirectory.startTicks(pid: sender.pid, ofUser: sender.uid) : nil
-        self.ticks[sender] = .some(ticks)
-        return ticks
+        let pid = credentials.pid
+        let sender = self.senders[pid] ?? (pid > 0 ? ProcessDirectory.startTicksAndUser(pid: pid) : nil)
+        self.senders[pid] = .some(sender)
+        return sender.flatMap { $0.uid == credentials.uid ? $0.ticks : nil }
     }
 }

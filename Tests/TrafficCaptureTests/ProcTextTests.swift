@@ -32,8 +32,7 @@ struct ProcTextTests {
         )
         #expect(ProcessDirectory.user(pid: getpid()) == getuid())
         let ticks = try #require(ProcessDirectory.startTicks(pid: getpid()))
-        #expect(ProcessDirectory.startTicks(pid: getpid(), ofUser: getuid()) == ticks)
-        #expect(ProcessDirectory.startTicks(pid: getpid(), ofUser: 4_000_000_000) == nil)
+        #expect(try #require(ProcessDirectory.startTicksAndUser(pid: getpid())) == (ticks, getuid()))
     }
 
     @Test("a file without an end is cut, and a file that fits is whole")

@@ -13,15 +13,18 @@ package enum ProcessDirectory {
         contents(ofFile: "/proc/\(pid)/stat").flatMap { startTicks(stat: $0) }
     }
 
-    /// The start time of a process whose real user this is: the kernel attaches that one to messages.
+    /// The start time of a process and its real user, which the kernel attaches to messages.
     ///
     /// - Returns: `nil` if there is no such process.
-    package static func startTicks(pid: Int32, ofUser uid: UInt32) -> UInt64? {
+    package static func startTicksAndUser(pid: Int32) -> (ticks: UInt64, uid: UInt32)? {
         // Of one process, also if the pid is another one's meanwhile.
         guard let folder = try? OwnedDescriptor(path: "/proc/\(pid)", flags: O_DIRECTORY),
-            let status = contents(ofFile: "/proc/self/fd/\(folder.descriptor)/status"), user(status: status) == uid
+            let status = contents(ofFile: "/proc/self/fd/\(folder.descriptor)/status"),
+            let uid = user(status: status),
+            let stat = contents(ofFile: "/proc/self/fd/\(folder.descriptor)/stat"),
+            let ticks = startTicks(stat: stat)
         else { return nil }
-        return contents(ofFile: "/proc/self/fd/\(folder.descriptor)/stat").flatMap { startTicks(stat: $0) }
+        return (ticks, uid)
     }
 
     /// The real user of a process; `nil` if there is no such process.
