@@ -102,9 +102,9 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 
 /*
  * Puts the socket in `deferred`; returns false if there is no room. With `ignores_limit` only the room in the map
- * counts, not the user's part.
+ * counts, not the payer's part.
  */
-static __always_inline bool defer(struct traffic_socket *socket, struct user_part *part, bool is_told, bool ignores_limit)
+static __always_inline bool defer(struct traffic_socket *socket, struct traffic_payer *payer, bool is_told, bool ignores_limit)
 {
 	/*
 	 * fold_socket() does not reach owners in the `owners` map, and subtracts what a sweep reported: bytes that are
@@ -115,12 +115,12 @@ static __always_inline bool defer(struct traffic_socket *socket, struct user_par
 	u32 limit = DEFERRED_LIMIT / (needs_record ? 2 : is_told ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNSEEN);
 	u64 serial = socket->serial;
 
-	if (!ignores_limit && (!part || part->deferred >= limit))
+	if (!ignores_limit && (!payer || payer->deferred >= limit))
 		return false;
 	if (bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY))
 		return false;
-	if (part)
-		__sync_fetch_and_add(&part->deferred, 1);
+	if (payer)
+		__sync_fetch_and_add(&payer->deferred, 1);
 	COUNT_LOSS(closed_deferred, 1);
 	return true;
 }
@@ -130,7 +130,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 {
 	struct traffic_socket *record;
 	u64 serial = socket->serial;
-	struct user_part *part;
+	struct traffic_payer *payer;
 	bool is_told_now, is_told, ignores_limit;
 
 	if (!serial || socket->closed_boottime_ns)
@@ -149,15 +149,15 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(closed_empty, 1);
 		return 0;
 	}
-	part = part_of(socket);
-	record = reserve_record(part);
+	payer = payer_of(socket);
+	record = reserve_record(payer);
 	if (record) {
 		__builtin_memcpy(record, socket, sizeof(*record));
 		bpf_ringbuf_submit(record, ring_flags());
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, part, is_told, ignores_limit))
+	if (defer(socket, payer, is_told, ignores_limit))
 		return 0;
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);

@@ -48,7 +48,7 @@ static __always_inline bool is_news(const struct traffic_socket *socket, u64 mar
 /* Hands over a record. Call this between begin_telling() and end_telling(). Returns false if there is no room. */
 static __always_inline bool hand_over(struct traffic_socket *socket, struct traffic_socket *copy, struct seq_file *seq, enum walk walk)
 {
-	struct user_part *part;
+	struct traffic_payer *payer;
 
 	copy->record = socket->record + 1;
 	if (walk == SWEEP) {
@@ -56,11 +56,11 @@ static __always_inline bool hand_over(struct traffic_socket *socket, struct traf
 		if (bpf_seq_write(seq, copy, sizeof(*copy)))
 			return false;
 	} else {
-		part = part_of(copy);
-		if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS ||
+		payer = payer_of(copy);
+		if (!payer || payer->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS ||
 		    bpf_ringbuf_output(&closed, copy, sizeof(*copy), ring_flags()))
 			return false; /* the next walk reports this socket */
-		__sync_fetch_and_add(&part->ring_bytes, sizeof(*copy));
+		__sync_fetch_and_add(&payer->ring_bytes, sizeof(*copy));
 	}
 	socket->record++;
 	note_seen(socket, copy, walk == SWEEP ? told.sweeps : told.sweeps_kept);

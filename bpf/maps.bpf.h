@@ -147,6 +147,7 @@ struct {
 u64 last_serial = 0;
 /*
  * Whether any socket ever failed to get storage: a process can use up the memory that its socket may take (optmem_max).
+ * `payers` has whose.
  */
 u32 storage_failed = 0;
 /* Whether the `early` map was ever used. */

@@ -53,10 +53,10 @@ static __always_inline void start_receive(struct traffic_socket *socket, u32 seq
 static __always_inline void count_sequence(struct sock *sk, const struct tcp_sock *tcp)
 {
 	/*
-	 * After any socket failed to get storage, no storage is made here: the bytes of this call would count in a row
-	 * and also before the mark.
+	 * After a socket of this payer failed to get storage, no storage is made here: the bytes of this call would count
+	 * in a row and also before the mark.
 	 */
-	struct traffic_socket *socket = storage_failed ? storage_of(sk) : find_socket(sk);
+	struct traffic_socket *socket = may_be_unstored(sk) ? storage_of(sk) : find_socket(sk);
 	u32 sequence = delivered_sequence(sk, tcp);
 	struct traffic_owner *owner;
 	struct task_struct *task;

@@ -21,24 +21,6 @@
  * many sockets as the daemon lists for a user.
  */
 
-/*
- * How much of the parts a payer has filled. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share their parts, and
- * so do blocks of ids whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
- */
-struct user_part {
-	u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for `deferred` */
-	u32 ring_bytes;
-	u32 sweeps_kept;
-	u32 deferred;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TRAFFIC_USERS_TOLD_APART + TRAFFIC_BLOCKS_TOLD_APART);
-	__type(key, u32);
-	__type(value, struct user_part);
-} user_parts SEC(".maps");
-
 /* Wakes the daemon before the next sweep only if the records in the ring take half of one user's part. */
 static __always_inline u64 ring_flags(void)
 {
@@ -47,40 +29,32 @@ static __always_inline u64 ring_flags(void)
 	return bpf_ringbuf_query(&closed, BPF_RB_AVAIL_DATA) >= half ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline u32 slot_of(u32 payer)
-{
-	if (payer < TRAFFIC_SUBORDINATE_IDS)
-		return payer & (TRAFFIC_USERS_TOLD_APART - 1);
-	return TRAFFIC_USERS_TOLD_APART + (payer / TRAFFIC_SUBORDINATE_IDS & (TRAFFIC_BLOCKS_TOLD_APART - 1));
-}
-
-static __always_inline struct user_part *part_of(const struct traffic_socket *socket)
+static __always_inline struct traffic_payer *payer_of(const struct traffic_socket *socket)
 {
 	const struct traffic_owner *first = &socket->owners[0];
-	u32 slot = slot_of(payer(first->start_boottime_ns ? first->uid : socket->uid));
-	struct user_part *part = bpf_map_lookup_elem(&user_parts, &slot);
+	struct traffic_payer *payer = find_payer(first->start_boottime_ns ? first->uid : socket->uid);
 
-	if (part && part->drains != told.drains) {
-		part->drains = told.drains;
-		part->ring_bytes = 0;
+	if (payer && payer->drains != told.drains) {
+		payer->drains = told.drains;
+		payer->ring_bytes = 0;
 	}
-	if (part && part->sweeps_kept != told.sweeps_kept) {
-		part->sweeps_kept = told.sweeps_kept;
-		part->deferred = 0;
+	if (payer && payer->sweeps_kept != told.sweeps_kept) {
+		payer->sweeps_kept = told.sweeps_kept;
+		payer->deferred = 0;
 	}
-	return part;
+	return payer;
 }
 
-/* Returns NULL if the ring is full, or the user's part of the ring. */
-static __always_inline struct traffic_socket *reserve_record(struct user_part *part)
+/* Returns NULL if the ring is full, or the payer's part of the ring. */
+static __always_inline struct traffic_socket *reserve_record(struct traffic_payer *payer)
 {
 	struct traffic_socket *record;
 
-	if (!part || part->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS)
+	if (!payer || payer->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS)
 		return NULL;
 	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
 	if (record)
-		__sync_fetch_and_add(&part->ring_bytes, sizeof(*record));
+		__sync_fetch_and_add(&payer->ring_bytes, sizeof(*record));
 	return record;
 }
 
@@ -240,7 +214,7 @@ static __always_inline void report_now(struct traffic_socket *socket)
 
 	if (!begin_telling(socket, socket->serial))
 		return;
-	record = reserve_record(part_of(socket));
+	record = reserve_record(payer_of(socket));
 	if (record) {
 		copy_record(record, socket);
 		record->record = ++socket->record;
@@ -261,7 +235,7 @@ static __always_inline void report_now(struct traffic_socket *socket)
 static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
 {
 #ifndef SOCKETS_IN_HASH
-	struct traffic_socket *socket = find_socket(sk), *record = socket ? reserve_record(part_of(socket)) : NULL;
+	struct traffic_socket *socket = find_socket(sk), *record = socket ? reserve_record(payer_of(socket)) : NULL;
 
 	if (!record) {
 		count_in_row(socket, current_task(), 0, sent, received);

@@ -9,15 +9,6 @@
 #define ROWS_BPF_H
 
 /*
- * Who pays for what a user fills: the user, or a block of subordinate ids (subuid(5)), of which one user may have all. As
- * PayingUser in the daemon.
- */
-static __always_inline u32 payer(u32 uid)
-{
-	return uid < TRAFFIC_SUBORDINATE_IDS ? uid : uid & ~(u32)(TRAFFIC_SUBORDINATE_IDS - 1);
-}
-
-/*
  * By process. This map and `user_rows` have room for two generations, because the daemon may take long to read the
  * previous one.
  */
@@ -58,7 +49,7 @@ struct amounts {
 
 static __noinline struct traffic_row *find_user_row(u32 uid, u32 generation)
 {
-	struct traffic_row_key key = { .id = payer(uid), .generation = generation };
+	struct traffic_row_key key = { .id = payer_id(uid), .generation = generation };
 	struct traffic_row fresh = { .owner.uid = key.id }, *row = bpf_map_lookup_elem(&user_rows, &key);
 
 	if (row)

@@ -202,6 +202,26 @@ static __always_inline void begin_late(struct traffic_socket *socket, struct soc
 }
 
 /*
+ * Whether a socket of this payer has failed to get storage. Then each receive of the payer's sockets takes one look-up
+ * more, and those of other payers do not.
+ */
+static __always_inline bool may_be_unstored(struct sock *sk)
+{
+	struct traffic_payer *payer = storage_failed ? find_payer(READ(sk, sk_uid.val)) : NULL;
+
+	return payer && payer->storage_failed;
+}
+
+static __always_inline void note_failed_storage(struct sock *sk)
+{
+	struct traffic_payer *payer = find_payer(READ(sk, sk_uid.val));
+
+	if (payer)
+		payer->storage_failed = 1;
+	storage_failed = 1;
+}
+
+/*
  * Makes storage for a socket that is seen for the first time. Two processors may do this at once for one socket. Then
  * both write the same values, only one of them assigns the number, and the counters start at the zero of the new
  * storage.
@@ -220,7 +240,7 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk, void *name
 	if (!socket)
 		socket = storage_of(sk);
 	if (!socket)
-		storage_failed = 1;
+		note_failed_storage(sk);
 	if (!socket || socket->serial)
 		return socket;
 	socket->protocol = READ(sk, sk_protocol);
@@ -233,7 +253,7 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk, void *name
 		socket->flags |= TRAFFIC_SOCKET_PREEXISTING | TRAFFIC_SOCKET_PARTIAL;
 	socket->cookie = cookie_of(sk, named);
 	socket->uid = READ(sk, sk_uid.val);
-	if (storage_failed)
+	if (may_be_unstored(sk))
 		begin_late(socket, sk);
 	number_socket(socket);
 	return socket;
@@ -246,10 +266,10 @@ static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 	return socket ? socket : open_socket(sk, sk);
 }
 
-/* Whether the socket has no storage and gets none: after storage has failed once, a socket in use gets none. */
+/* Whether the socket has no storage and gets none: after storage has failed once, a socket of this payer in use gets none. */
 static __always_inline bool is_unstored(struct sock *sk)
 {
-	return storage_failed && !storage_of(sk);
+	return may_be_unstored(sk) && !storage_of(sk);
 }
 
 #endif

@@ -24,6 +24,7 @@
 #include "include/traffic_abi.h"
 #include "maps.bpf.h"
 #include "preempt.bpf.h"
+#include "payer.bpf.h"
 #include "socket.bpf.h"
 #include "rows.bpf.h"
 #include "account.bpf.h"

@@ -34,7 +34,7 @@ enum LiveMethod {
 struct LiveCaptureTests {
     let method = LiveMethod.probed.method ?? .tracepoint
 
-    private static func python(
+    static func python(
         _ program: String
     ) throws -> (process: Foundation.Process, input: Pipe, output: Pipe) {
         let process = Foundation.Process()
@@ -121,66 +121,6 @@ struct LiveCaptureTests {
             return ledger.tick(capture).snapshot.processes?.first { $0.identity.pid == pid }?.bytes.payload.sent
         }
         #expect(sent == 5_000)
-    }
-
-    /// A user with a range of subordinate ids fills what the kernel side has room for, with a process of each id. Then a
-    /// stranger's connection closes.
-    @Test("a user's subordinate ids cost a stranger no record and no name, and have one row")
-    func subordinateIDs() throws {
-        let capture = try BPFCapture(method: self.method, ringBytes: 32_768, mapElements: 64)
-        var (ledger, folded, listed) = (Ledger(), [FoldedRows](), Set<UInt32>())
-        let sweep = {
-            try capture.sweep { event in
-                if case .rows(let rows) = event { folded.append(rows) }
-                if case .socket(let socket) = event { listed.formUnion(socket.owners.map(\.uid)) }
-                ledger.absorb(event)
-            }
-        }
-        try sweep()
-        (folded, listed) = ([], [])
-        // More ids than there are rows of users, in both generations.
-        let (first, ids, stranger) = (UInt32(131_072), 2_100, UInt32(54_324))
-        let program = """
-            import os, socket
-            def connection(uid):
-                child = os.fork()
-                if child == 0:
-                    os.setgroups([])
-                    os.setgid(uid)
-                    os.setuid(uid)
-                    listener = socket.socket()
-                    listener.bind(("127.0.0.1", 0))
-                    listener.listen(1)
-                    client = socket.socket()
-                    client.connect(listener.getsockname())
-                    server, _ = listener.accept()
-                    assert client.send(b"x" * 100) == 100 and len(server.recv(100, socket.MSG_WAITALL)) == 100
-                    os._exit(0)
-                assert os.waitpid(child, 0)[1] == 0
-                return child
-            for uid in range(\(first), \(first) + \(ids)): connection(uid)
-            print(connection(\(stranger)))
-            """
-        let (process, _, output) = try Self.python(program)
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        let pid = try #require(Int32(text.trimmingCharacters(in: .whitespacesAndNewlines)), "\(text)")
-        let moved = UInt64(ids + 1) * 100
-        let counted = try blockingLook(until: { $0 == moved }) { () -> UInt64 in
-            try sweep()
-            let snapshot = ledger.tick(capture).snapshot
-            let rows =
-                (snapshot.processes ?? []).map { ($0.details.uid, $0.bytes) }
-                + (snapshot.exited ?? []).map { ($0.group.uid ?? first, $0.bytes) }
-            return rows.reduce(0) { $0 + ($1.0 == stranger || $1.0 >= first ? $1.1.payload.sent : 0) }
-        }
-        #expect(counted == moved)
-        #expect(folded.allSatisfy { $0.rest == nil })
-        let payers = Set(folded.flatMap(\.users).map(\.owner.uid).filter { $0 >= 65_536 })
-        #expect(payers == [first])
-        #expect(listed.contains(stranger))
-        let row = ledger.tick(capture).snapshot.processes?.first { $0.identity.pid == pid }
-        #expect(row?.bytes.payload == PayloadBytes(sent: 100, received: 100) && row?.details.uid == stranger)
     }
 
     // Each frame leaves a record in the ring of every daemon.
@@ -437,7 +377,7 @@ struct LiveCaptureTests {
 
 extension Pipe {
     /// Waits for a line of a program. A program may write it in pieces.
-    fileprivate func nextLine() throws -> String {
+    func nextLine() throws -> String {
         var line = Data()
         while let byte = try self.fileHandleForReading.read(upToCount: 1), byte != Data([10]) { line += byte }
         return String(decoding: line, as: UTF8.self)

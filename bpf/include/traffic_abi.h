@@ -33,9 +33,9 @@ enum traffic_room {
 	TRAFFIC_DEFERRED_IN_HASH = 4096,
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */
 	TRAFFIC_PARTS_FOR_UNSEEN = 32, /* the parts of `deferred` for sockets that no sweep has reported */
-	TRAFFIC_USERS_TOLD_APART = 1024, /* users whose ids are equal modulo this number share their parts */
-	TRAFFIC_SUBORDINATE_IDS = 65536, /* from here on, the ids of each block of so many are one payer */
-	TRAFFIC_BLOCKS_TOLD_APART = 256, /* blocks of ids whose numbers are equal modulo this number share their parts */
+	TRAFFIC_USERS_TOLD_APART = 1024,
+	TRAFFIC_IDS_OF_BLOCK = 65536, /* from here on, the ids of each block of so many are one payer */
+	TRAFFIC_BLOCKS_TOLD_APART = 256,
 	TRAFFIC_ROWS = 32768, /* rows of processes, in two generations */
 	TRAFFIC_ROWS_IN_HASH = 8192,
 	TRAFFIC_USERS_FOR_ROWS = 16, /* so many users together fill one generation of rows */
@@ -203,12 +203,24 @@ struct traffic_socket {
 };
 
 /*
+ * What a payer has filled of its parts of the ring and of `deferred`. Users whose ids are equal modulo
+ * TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
+ */
+struct traffic_payer {
+	__u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for `deferred` */
+	__u32 ring_bytes;
+	__u32 sweeps_kept;
+	__u32 deferred;
+	__u32 storage_failed; /* whether any socket of the payer ever failed to get storage */
+};
+
+/*
  * Key of the `rows` and `user_rows` maps. The daemon raises the generation. When no program can still be adding to the
  * rows of the previous generation, the daemon reads and then removes them.
  */
 struct traffic_row_key {
 	__u64 start_boottime_ns; /* of the process; 0 in `user_rows` */
-	__u32 id; /* tgid; in `user_rows` the uid */
+	__u32 id; /* tgid; in `user_rows` the id of the payer */
 	__u32 generation;
 };
 
@@ -218,7 +230,7 @@ struct traffic_row_key {
  * rows, the bytes go to the user's row. If all rows are full, they go to the only element of `rest` of that generation.
  */
 struct traffic_row {
-	struct traffic_owner owner; /* in `user_rows` only the uid and the bytes, in `rest` only the bytes */
+	struct traffic_owner owner; /* in `user_rows` only the id of the payer and the bytes, in `rest` only the bytes */
 	struct traffic_payload wire;
 	__u64 retransmitted_bytes;
 	__u64 sockets; /* closed sockets */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who pays for what the programs keep and do. Users of a server are strangers to each other: each has room of its own, and
+ * what a user's sockets cost more than others costs that user alone.
+ */
+#ifndef PAYER_BPF_H
+#define PAYER_BPF_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, TRAFFIC_USERS_TOLD_APART + TRAFFIC_BLOCKS_TOLD_APART);
+	__type(key, u32);
+	__type(value, struct traffic_payer);
+} payers SEC(".maps");
+
+/*
+ * The id under which a user pays: the user's own, or of subordinate ids (subuid(5)) the first one of the block, because one
+ * user may have a whole block. PayingUser in the daemon has the same rule.
+ */
+static __always_inline u32 payer_id(u32 uid)
+{
+	return uid < TRAFFIC_IDS_OF_BLOCK ? uid : uid & ~(u32)(TRAFFIC_IDS_OF_BLOCK - 1);
+}
+
+static __always_inline struct traffic_payer *find_payer(u32 uid)
+{
+	u32 slot = uid & (TRAFFIC_USERS_TOLD_APART - 1);
+
+	if (uid >= TRAFFIC_IDS_OF_BLOCK)
+		slot = TRAFFIC_USERS_TOLD_APART + ((uid / TRAFFIC_IDS_OF_BLOCK) & (TRAFFIC_BLOCKS_TOLD_APART - 1));
+	return bpf_map_lookup_elem(&payers, &slot);
+}
+
+#endif
