@@ -1,4 +1,4 @@
-import TrafficModel
+public import TrafficModel
 
 /// Which changes the log has. A user with many endpoints must not fill it, and not push others' alerts out of it: each
 /// rule has so many lines about each user in an hour.
@@ -6,14 +6,14 @@ public struct AlertLog {
     public enum Line: Sendable, Hashable {
         case change(AlertChange)
         /// Further changes of this rule about this user are not in the log before the hour ends.
-        case silence(rule: String, uid: UInt32?)
+        case silence(rule: String, user: PayingUser?)
         /// So many contacts were not judged, for want of room.
         case unjudged(UInt64)
     }
 
     private struct Key: Hashable {
         var rule: String
-        var uid: UInt32?
+        var user: PayingUser?
     }
 
     package static let most = 20
@@ -40,11 +40,11 @@ public struct AlertLog {
         }
         return lines
             + changes.compactMap { change in
-                let key = Key(rule: change.alert.rule, uid: change.alert.process?.uid)
+                let key = Key(rule: change.alert.rule, user: change.alert.process?.payer)
                 let count = self.lines[key, default: 0] + 1
                 self.lines[key] = count
                 if count <= Self.most { return .change(change) }
-                return count == Self.most + 1 ? .silence(rule: key.rule, uid: key.uid) : nil
+                return count == Self.most + 1 ? .silence(rule: key.rule, user: key.user) : nil
             }
     }
 }

@@ -13,7 +13,7 @@ struct AlertSubject: Hashable {
         var route: String
     }
 
-    var isOther: Bool { self.process == .other(of: self.process.uid) }
+    var isOther: Bool { self.process.isOther }
 
     /// `nil` for bytes.
     var serviceEndpoint: ServiceEndpoint? {

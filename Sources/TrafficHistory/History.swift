@@ -12,9 +12,9 @@ public final class History: HistorySource {
     private enum Job {
         case minute(HistoryMinute)
         /// - Parameters:
-        ///   - uid: Whose question it is; `nil` if it is of one who may see all.
+        ///   - user: Whose question it is; `nil` if it is of one who may see all.
         ///   - answer: Answers it.
-        case question(uid: UInt32?, answer: @Sendable (Result<HistoryStore, HistoryRefusal>) -> Void)
+        case question(user: PayingUser?, answer: @Sendable (Result<HistoryStore, HistoryRefusal>) -> Void)
         case stop
     }
 
@@ -149,17 +149,18 @@ public final class History: HistorySource {
         _ uid: UInt32?,
         _ question: @escaping @Sendable (HistoryStore) throws -> Answer
     ) async throws -> Answer {
-        try await withCheckedThrowingContinuation { continuation in
+        let user = uid.map(PayingUser.init)
+        return try await withCheckedThrowingContinuation { continuation in
             let isAccepted = self.queue.withLock { queue in
                 let waiting = queue.jobs.compactMap {
-                    if case .question(let other, _) = $0 { other.map(PayingUser.init) } else { nil as PayingUser?? }
+                    if case .question(let other, _) = $0 { other } else { nil as PayingUser?? }
                 }
                 // Other users together can't keep out those who may see all.
                 guard !queue.isClosed, uid == nil || waiting.count < Self.mostQuestions.inAll,
-                    waiting.count(where: { $0 == uid.map(PayingUser.init) }) < Self.mostQuestions.ofUser
+                    waiting.count(where: { $0 == user }) < Self.mostQuestions.ofUser
                 else { return false }
                 queue.jobs.append(
-                    .question(uid: uid) { store in
+                    .question(user: user) { store in
                         continuation.resume(with: Result { try Self.answer(question, from: store) })
                     }
                 )

@@ -62,15 +62,13 @@ struct GroupAccounts: Codable {
     var configuration: LedgerConfiguration
     private var accounts: [ProcessGroup: Account] = [:]
     private var shares: [PayingUser: Share] = [:]
-    /// Groups `_other` of users that are in a block of subordinate ids, by block.
-    private var othersOfBlock: [PayingUser: Int] = [:]
     /// Groups besides `_other`.
     private var count = 0
     /// The highest number of a life so far.
     private(set) var lives: UInt64 = 0
     private var departures: UInt64 = 0
-    /// By user. A user's bytes are always under the same key; `nil` for the users beyond the limit of all groups, and for
-    /// those whose ids are subordinate.
+    /// By user. A user's bytes are always under the same key; `nil` for users beyond the limit of all groups, and for
+    /// subordinate ids.
     private var endedLives: [UInt32?: ByteCounts] = [:]
     private var series = GroupSeries()
     /// There was no group without a process to end since the last tick. A look at all users takes long.
@@ -110,7 +108,7 @@ struct GroupAccounts: Codable {
             account.explained +|= explained
             return account.members == 0
         }
-        if isEmpty == true, let uid = group.uid, !group.isOther { self.queue(group, departure, of: PayingUser(uid)) }
+        if isEmpty == true, let user = group.payer, !group.isOther { self.queue(group, departure, of: user) }
     }
 
     private mutating func queue(_ group: ProcessGroup, _ departure: UInt64, of user: PayingUser) {
@@ -151,7 +149,6 @@ struct GroupAccounts: Codable {
         if self.accounts[group] == nil {
             self.lives += 1
             self.accounts[group] = Account(number: self.lives, at: self.now, series: self.series.begin(group))
-            if group.isOther, let block = Self.block(of: group) { self.othersOfBlock[block, default: 0] += 1 }
         }
         self.accounts.changeInPlace(group, body)
     }
@@ -159,27 +156,18 @@ struct GroupAccounts: Codable {
     // MARK: Lives
 
     private mutating func admitted(_ group: ProcessGroup) -> ProcessGroup {
-        guard let uid = group.uid, !group.isOther else { return self.other(of: group.uid) }
+        guard let user = group.payer, !group.isOther else { return self.other(of: group.uid) }
         if self.accounts[group] != nil { return group }
-        let user = PayingUser(uid)
-        guard self.makeRoom(for: user) else { return self.other(of: uid) }
+        guard self.makeRoom(for: user) else { return self.other(of: group.uid) }
         self.shares[user, default: Share()].groups += 1
         self.count += 1
         return group
     }
 
-    /// The rows of users and of groups together are at most three times the groups' limit, and the users of a block of
-    /// subordinate ids have as many rows as one user has groups.
+    /// The rows of users and of groups together are at most three times the groups' limit.
     private func other(of uid: UInt32?) -> ProcessGroup {
         let other = ProcessGroup.other(of: uid)
-        if self.accounts[other] != nil { return other }
-        let isBlockFull = Self.block(of: other).map { self.othersOfBlock[$0, default: 0] >= self.limit.ofUser } ?? false
-        return isBlockFull || self.accounts.count >= 2 * self.limit.inAll ? .other(of: nil) : other
-    }
-
-    /// `nil`: the group has no user, or a user with an own id.
-    private static func block(of group: ProcessGroup) -> PayingUser? {
-        group.uid.map(PayingUser.init).flatMap { $0.uid == nil ? $0 : nil }
+        return self.accounts[other] != nil || self.accounts.count < 2 * self.limit.inAll ? other : .other(of: nil)
     }
 
     /// Makes room for a group of a user. A user at the user's own limit gives up an own group. If all users together are
@@ -250,10 +238,10 @@ struct GroupAccounts: Codable {
             self.departures += 1
             account.lastDeparture = self.departures
             self.accounts[life.group] = account
-            guard let uid = life.group.uid, !life.group.isOther else { continue }
+            guard let user = life.group.payer, !life.group.isOther else { continue }
             self.count += 1
-            self.shares[PayingUser(uid), default: Share()].groups += 1
-            self.queue(life.group, self.departures, of: PayingUser(uid))
+            self.shares[user, default: Share()].groups += 1
+            self.queue(life.group, self.departures, of: user)
         }
         self.endedLives = totals.endedLives
         for (uid, bytes) in totals.endedLives { self.change(self.other(of: uid)) { $0.exited.bytes += bytes } }
@@ -323,8 +311,6 @@ struct GroupAccounts: Codable {
 }
 
 extension ProcessGroup {
-    fileprivate var isOther: Bool { self == .other(of: self.uid) }
-
     /// Sorts the same groups into the same order each time.
     fileprivate var order: (String, String, UInt32, String, String) {
         (self.name, self.executable ?? "", self.uid ?? .max, self.systemdUnit ?? "", self.containerID ?? "")

@@ -252,8 +252,7 @@ public struct Ledger: Sendable, Codable {
             self.count(row)
         }
         for row in rows.users {
-            // The row of a block of subordinate ids says of no user.
-            self.processes.credit(row, ofUser: PayingUser(row.owner.uid).uid)
+            self.processes.credit(row, ofUser: row.owner.uid)
             self.count(row)
         }
         if let rest = rows.rest {
@@ -335,7 +334,9 @@ public struct Ledger: Sendable, Codable {
         self.totals.payload += growth.payload
         self.unowned.payload += growth.unowned
         if let ends = growth.ends {
-            let user = PayingUser(growth.owners.first?.owner.uid ?? 0)
+            let user =
+                growth.owners.first.map { PayingUser($0.owner.uid) } ?? self.sockets[serial]?.observation.payer
+                ?? PayingUser(0)
             let decided = self.destinations.credit(growth.bytes, of: serial, user, over: ends, to: growth.destination)
             if growth.destination == nil, let decided { self.sockets.change(serial) { $0.settle(ends, at: decided) } }
             if self.contacts.localPorts != nil, let socket = self.sockets[serial]?.observation {

@@ -35,7 +35,7 @@ package struct AlertBacklog {
     package init() {}
 
     package mutating func add(_ notice: AlertNotice) {
-        let key = Key(rule: notice.alert?.rule ?? "", user: (notice.alert?.process?.uid).map(PayingUser.init))
+        let key = Key(rule: notice.alert?.rule ?? "", user: notice.alert?.process?.payer)
         self.added += 1
         // After all who wait for their turn, however often the user comes anew. Whoever had the last turn comes last.
         if self.turns[key.user] == nil {

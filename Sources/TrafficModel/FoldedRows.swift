@@ -7,7 +7,7 @@ public struct FoldedRows: Sendable, Hashable, Codable {
     /// What processes moved. The owner's payload is the payload of the row.
     public var processes: [Row]
     /// What a user's processes moved beyond the rows that the user may have. Only `uid` and the payload of the owner
-    /// mean anything.
+    /// mean anything. Of a block of subordinate ids, `uid` is the first one (``PayingUser``).
     public var users: [Row]
     /// What moved beyond all rows, because there were too many users; `nil` if nothing did.
     public var rest: Row?

@@ -35,10 +35,19 @@ public struct ProcessGroup: Sendable, Codable, Hashable {
         )
     }
 
-    /// The group in which everything of a user beyond a limit adds up.
+    /// The group in which everything of a user beyond a limit adds up. Subordinate ids have none of their own: a user may
+    /// have 65,536 of them.
     ///
     /// - Parameter uid: `nil`: of several users.
-    public static func other(of uid: UInt32?) -> ProcessGroup { ProcessGroup(name: EndpointUsage.other, uid: uid) }
+    public static func other(of uid: UInt32?) -> ProcessGroup {
+        ProcessGroup(name: EndpointUsage.other, uid: uid.flatMap { PayingUser($0).uid })
+    }
+
+    /// What is beyond a limit adds up here.
+    package var isOther: Bool { self == ProcessGroup(name: EndpointUsage.other, uid: self.uid) }
+
+    /// Who pays for what is kept of the group; `nil`: nobody.
+    package var payer: PayingUser? { self.uid.map(PayingUser.init) }
 
     package enum CodingKeys: String, CodingKey {
         case name, executable

@@ -60,9 +60,30 @@ package struct Pseudonyms: Sendable {
         return String(("000000000000" + digits).suffix(12))
     }
 
-    /// Root stays root.
+    /// Root stays root. The ids of a block stay in one block, and those below all blocks stay below them (``PayingUser``):
+    /// limits do the same with them.
     func uid(_ uid: UInt32) -> UInt32 {
-        uid == 0 ? 0 : 1_000_000 + UInt32(self.number(.user, "\(uid)") % 100_000_000)
+        let (block, id) = (UInt16(uid >> 16), UInt16(truncatingIfNeeded: uid))
+        guard block != 0 else { return UInt32(self.other(id, among: "users")) }
+        return UInt32(self.other(block, among: "blocks")) << 16 | UInt32(self.permuted(id, "\(block)"))
+    }
+
+    /// 0 stays 0, and no other number becomes 0.
+    private func other(_ number: UInt16, among kind: String) -> UInt16 {
+        guard number != 0 else { return 0 }
+        var other = number
+        repeat { other = self.permuted(other, kind) } while other == 0
+        return other
+    }
+
+    /// A Feistel network of four rounds: each number becomes another one.
+    private func permuted(_ number: UInt16, _ kind: String) -> UInt16 {
+        var (left, right) = (UInt8(number >> 8), UInt8(truncatingIfNeeded: number))
+        for round in 0..<4 {
+            let mask = UInt8(truncatingIfNeeded: self.number(.user, "\(kind) \(round) \(right)"))
+            (left, right) = (right, left ^ mask)
+        }
+        return UInt16(left) << 8 | UInt16(right)
     }
 
     func user(_ name: String, uid: UInt32) -> String { uid == 0 ? "root" : "user-" + self.text(.user, name) }

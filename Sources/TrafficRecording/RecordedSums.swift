@@ -86,11 +86,11 @@ struct RecordedSums {
             if bytes.hasBytes { self.underWay[group, default: ByteCounts()] += bytes }
         }
         // The rest of a user may have bytes of any of the user's groups, so the groups come first.
-        for row in rows.sorted(by: { !$0.group.isRest && $1.group.isRest }) {
+        for row in rows.sorted(by: { !$0.group.isOther && $1.group.isOther }) {
             var growth = row.bytes.settled.growth(since: self.exited[row.group] ?? ByteCounts())
             self.exited[row.group] = row.bytes.settled
             let sources =
-                row.group.isRest
+                row.group.isOther
                 ? self.underWay.keys.filter { row.group.uid == nil || $0.uid == row.group.uid } : [row.group]
             for source in sources {
                 guard let bytes = self.underWay[source] else { continue }
@@ -142,8 +142,4 @@ struct RecordedSums {
         interface.last = now
         self.interfaces[usage.name] = interface
     }
-}
-
-extension ProcessGroup {
-    fileprivate var isRest: Bool { self == .other(of: self.uid) }
 }

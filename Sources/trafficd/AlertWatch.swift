@@ -167,9 +167,9 @@ final class AlertWatch: AlertSource {
             case .change(.began(let alert)), .change(.rose(let alert)):
                 self.logger.warning("alert \(alert.description)")
             case .change(.ended(let alert)): self.logger.notice("alert is over: \(alert.description)")
-            case .silence(let rule, let uid):
-                let user = uid.map { " of user \($0)" } ?? ""
-                self.logger.warning("alert \(rule): no more lines\(user) for up to an hour: see trafficctl alerts")
+            case .silence(let rule, let user):
+                let of = user.map { " of \($0)" } ?? ""
+                self.logger.warning("alert \(rule): no more lines\(of) for up to an hour: see trafficctl alerts")
             case .unjudged(let count):
                 self.logger.warning(
                     "alerts: \(count) destinations of processes were not judged, for want of room: see trafficd's limits with trafficctl doctor --limits"

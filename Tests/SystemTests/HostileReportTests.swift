@@ -12,8 +12,8 @@ extension SystemTests {
         private static let connections = 400
         private static let exchangesOfConnection = 20
 
-        /// Of the honest server. What tests in other processes do as root takes of root's part of the ring.
-        private static let user = 54_323
+        /// Not root: tests in other processes fill root's part of the ring.
+        private static let honestUser = 54_323
 
         /// What every sender of these tests needs: a record, and a socket, so that the kernel counts for the process.
         private static let prelude = """
@@ -153,8 +153,7 @@ extension SystemTests {
             }
         }
 
-        /// Claims sockets that do not exist, as fast as the daemon takes the datagrams, as user nobody, until it is told to
-        /// end.
+        /// Claims sockets that do not exist, as fast as the daemon takes the datagrams, as user nobody, until it is killed.
         private static let flooder = """
             become(65534)
             own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -295,7 +294,7 @@ extension SystemTests {
                 let honest = try self.start(
                     Self.honest,
                     daemon,
-                    ["\(Self.connections)", "\(Self.exchangesOfConnection)", "\(Self.user)"]
+                    ["\(Self.connections)", "\(Self.exchangesOfConnection)", "\(Self.honestUser)"]
                 )
                 #expect(try await honest.line() == Data("ready".utf8), "\(honest.errorText)")
                 // A process's first records wait until the daemon knows its name. With a flood on a slow machine that
@@ -303,11 +302,11 @@ extension SystemTests {
                 #expect(try await eventually { try await daemon.snapshot().endpoints?.isEmpty == false })
                 for flooder in flooders { try flooder.writeLine() }
                 // The daemon counts what exceeds the flooders' limits: claims that could not wait, and datagrams.
-                let exceeds = { (reports: ReportCounters) in
+                let isBeyondLimits = { (reports: ReportCounters) in
                     reports.late > 0 && reports.unwaited > 0 && reports.droppedDatagrams > 0
                 }
-                let flooded = try await look(until: { exceeds($0.capture.reports) }) { try await daemon.snapshot() }
-                #expect(exceeds(flooded.capture.reports), "\(flooded.capture.reports)")
+                let flooded = try await look(until: isBeyondLimits) { try await daemon.snapshot().capture.reports }
+                #expect(isBeyondLimits(flooded), "\(flooded)")
                 try honest.writeLine()
                 let exchanges = UInt64(Self.connections * Self.exchangesOfConnection)
                 #expect(try await honest.line() == Data("\(exchanges)".utf8), "\(honest.errorText)")

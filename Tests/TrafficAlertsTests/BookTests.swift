@@ -112,10 +112,12 @@ struct BookTests {
         let (many, few) = (changes("rule", uid: 1, AlertLog.most + 2), changes("rule", uid: 2, AlertLog.most))
         let said = log.lines(many + few, seconds: 5)
         #expect(said.count == 2 * AlertLog.most + 1)
-        #expect(said[AlertLog.most] == .silence(rule: "rule", uid: 1))
+        #expect(said[AlertLog.most] == .silence(rule: "rule", user: PayingUser(1)))
         #expect(said.suffix(AlertLog.most) == few.map { .change($0) }[...])
         #expect(log.lines(changes("rule", uid: 1, 1), seconds: 3_000).isEmpty)
         #expect(log.lines(changes("other", uid: 1, 1), seconds: 5).count == 1)
+        let ofBlock = (0..<UInt32(AlertLog.most) + 9).flatMap { changes("rule", uid: 131_072 + $0, 1) }
+        #expect(log.lines(ofBlock, seconds: 5).count == AlertLog.most + 1)
         #expect(log.lines(changes("rule", uid: 1, 1), seconds: 600).count == 1)
     }
 }

@@ -26,8 +26,8 @@ struct SeriesTests {
         #expect(names.names.count == 8)
     }
 
-    @Test("all ids that a user may have been given hold their places together")
-    func delegatedIDs() {
+    @Test("subordinate ids hold their places together")
+    func subordinateIDs() {
         var names = SeriesNames<String>(limit: 16)
         let taken = (0..<100).compactMap { names.place(of: "s\($0)", 65_536 + UInt32($0)) }
         #expect(taken.count == 8)

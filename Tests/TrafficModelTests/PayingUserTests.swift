@@ -17,6 +17,8 @@ struct PayingUserTests {
     func blocks() {
         #expect(PayingUser(65_536) == PayingUser(131_071) && PayingUser(131_071) != PayingUser(131_072))
         #expect(PayingUser(65_535) < PayingUser(65_536) && PayingUser(0) != PayingUser(1))
+        #expect("\(PayingUser(7)), \(PayingUser(131_073))" == "user 7, users 131072 to 196607")
+        #expect("\(PayingUser(.max))" == "users 4294901760 to 4294967295")
     }
 
     @Test("groups of a user's subordinate ids have the places of one user")

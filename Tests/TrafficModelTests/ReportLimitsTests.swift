@@ -33,7 +33,7 @@ struct ReportLimitsTests {
     }
 
     @Test(
-        "three users, such as one with subordinate ids, are below the limit of all; a process's limit is at most its user's"
+        "three payers leave room for a fourth, and a process's limit is at most its user's"
     )
     func shares() {
         for allowance in [

@@ -126,6 +126,21 @@ struct RedactionTests {
         #expect(sessions[0] == sessions[1] && sessions[0]?.hasSuffix(".scope") == true)
     }
 
+    @Test("each uid becomes another one, with the same users in its limits; root stays")
+    func users() {
+        let pseudonyms = Pseudonyms()
+        let users = (0..<4_000).map { pseudonyms.uid($0) }
+        #expect(Set(users).count == users.count && users[0] == 0)
+        #expect(users.allSatisfy { PayingUser($0).uid != nil })
+        let blocks = [131_072, 131_073, 196_607, 196_608].map { PayingUser(pseudonyms.uid($0)) }
+        #expect(blocks.allSatisfy { $0.uid == nil } && blocks[0] == blocks[1] && blocks[1] == blocks[2])
+        #expect(blocks[2] != blocks[3])
+        #expect(Set((0..<1_000).map { pseudonyms.uid(131_072 + $0) }).count == 1_000)
+        #expect(pseudonyms.uid(1_000) == users[1_000])
+        let other = Pseudonyms()
+        #expect(users != (0..<4_000).map { other.uid($0) })
+    }
+
     @Test("an address stays in its family and its block", arguments: addresses)
     func blocks(_ text: String) throws {
         let pseudonyms = Pseudonyms()

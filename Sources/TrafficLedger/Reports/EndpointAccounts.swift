@@ -35,7 +35,7 @@ struct EndpointAccounts: Codable {
     private var groups: [ProcessGroup: Int] = [:]
     private var services: [Service] = []
     private var accounts: [EndpointAccount] = []
-    /// `nil`: of the group of users beyond all limits.
+    /// `nil`: of the group `_other` that blocks of ids, and users beyond all limits, share.
     private var shares: [PayingUser?: Share] = [:]
     private var fine = 0
 
@@ -52,8 +52,7 @@ struct EndpointAccounts: Codable {
             share.services < self.limits.servicesOfUser && share.rows < self.limits.ofUser
             && self.services.count < self.limits.services && self.accounts.count < self.limits.all
         if hasRoom { return Group(index: self.add(group)) }
-        // A block of subordinate ids has no rest for each of its users.
-        let other = ProcessGroup.other(of: group.payer?.uid)
+        let other = ProcessGroup.other(of: group.uid)
         if let index = self.groups[other] { return Group(index: index, isShared: true) }
         // Users beyond all limits share one group.
         let isCrowded = self.shares.count > self.limits.services
@@ -140,10 +139,6 @@ struct EndpointAccounts: Codable {
     var usages: [EndpointUsage] {
         self.accounts.map(\.usage).sorted { $0.order < $1.order }
     }
-}
-
-extension ProcessGroup {
-    fileprivate var payer: PayingUser? { self.uid.map(PayingUser.init) }
 }
 
 extension EndpointUsage {

@@ -3,6 +3,7 @@ import TrafficModel
 /// The sender of a datagram.
 struct ReportSender {
     var identity: ProcessIdentity
+    /// (uid_t)-1 is no user.
     var user = PayingUser(.max)
     var name = ""
     /// The name of the process is known for good.

@@ -16,7 +16,7 @@ struct GroupSeries: Codable {
     /// - Returns: The place of its series, until it ends; `nil`: the overflow of the user.
     mutating func begin(_ group: ProcessGroup) -> Int? {
         // What adds up under `_other` is of many groups, so it is an overflow anyway.
-        guard group != .other(of: group.uid), let place = self.names.place(of: ProcessSeries(group), group.uid) else {
+        guard !group.isOther, let place = self.names.place(of: ProcessSeries(group), group.uid) else {
             self.users.add(group.uid)
             return nil
         }

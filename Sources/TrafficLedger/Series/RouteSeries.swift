@@ -29,7 +29,7 @@ struct RouteSeries: Codable {
 
     /// `nil`: the row is an overflow itself.
     private static func series(_ name: EndpointName, of group: ProcessGroup) -> EndpointSeries? {
-        guard name != name.other, group != .other(of: group.uid), case .route(let host, let route) = name.subject
+        guard name != name.other, !group.isOther, case .route(let host, let route) = name.subject
         else { return nil }
         return EndpointSeries(
             process: ProcessSeries(group),

@@ -7,7 +7,8 @@ import TrafficModel
 struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     private(set) var names: [Name] = []
     private var places: [Name: Int] = [:]
-    private var held: [PayingUser?: Int] = [:]
+    /// `nil`: of all subordinate ids, which share places: a user may have thousands.
+    private var held: [UInt32?: Int] = [:]
     /// Saved: with a higher limit, a name whose bytes are in an overflow could get a series, and its bytes would count
     /// twice.
     private let limit: Int
@@ -18,7 +19,7 @@ struct SeriesNames<Name: Hashable & Codable & Sendable>: Codable, Sendable {
     /// - Returns: The place of the name in ``names``, for good; `nil`, for good, if there is no room.
     mutating func place(of name: Name, _ user: UInt32?) -> Int? {
         if let place = self.places[name] { return place }
-        let user = user.map(PayingUser.init)
+        let user = user.flatMap { PayingUser($0).uid }
         let own = self.held[user] ?? 0
         guard own < self.limit - self.names.count else { return nil }
         self.held[user] = own + 1

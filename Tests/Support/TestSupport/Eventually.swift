@@ -1,8 +1,7 @@
 import Foundation
 
 // No test is about how long these waits take, because a machine can be very busy. They give up after `Program.patience`
-// and many looks, when only a fault explains it. Many, because beside tests that compute, a task may be left waiting for
-// minutes between two looks.
+// and 100 looks, when only a fault explains it: beside tests that compute, minutes may pass between two looks.
 
 /// When to give up.
 private struct Patience {
