@@ -150,14 +150,14 @@ extension SystemTests {
         func fullAtStart() async throws {
             let pinned = try PinnedDaemons()
             let runtime = pinned.directories.runtime.path
-            try #require(mkdir(runtime, 0o755) == 0 && mount("tmpfs", runtime, "tmpfs", 0, "size=128k,mode=755") == 0)
+            try #require(mkdir(runtime, 0o755) == 0 && mount("tmpfs", runtime, "tmpfs", 0, "size=2m,mode=755") == 0)
             defer { umount2(runtime, Int32(MNT_DETACH)) }
             let mover = try Mover()
             var daemon = try await pinned.start()
             try await mover.tell("churn 3 1000")
             #expect(try await daemon.stop() == 0)
             let filling = pinned.directories.runtime.appending(path: "filling")
-            #expect(throws: (any Error).self) { try Data(repeating: 1, count: 256 << 10).write(to: filling) }
+            #expect(throws: (any Error).self) { try Data(repeating: 1, count: 4 << 20).write(to: filling) }
             for _ in 1...3 {
                 let refused = try await Program.run(
                     Machine.programs.daemon,

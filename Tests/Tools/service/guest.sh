@@ -51,8 +51,6 @@ exec 7<answers 8>orders
 read -r moved <&7
 move 100001
 exact "after the installation"
-awk '$19 == -10' /proc/"$(systemctl show --property MainPID --value trafficd)"/task/*/stat | grep -q . ||
-    fail "no thread of the service has a higher priority"
 since=$(trafficctl export | python3 -c 'import json, sys; print(json.load(sys.stdin)["counting_since"])')
 
 systemctl restart trafficd
