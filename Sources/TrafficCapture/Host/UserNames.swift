@@ -1,14 +1,58 @@
 import Dispatch
 import Glibc
 import Synchronization
+import TrafficModel
 
 /// The names of users, as the host has them now.
 ///
-/// A directory service may answer slowly, or not at all. So a queue of its own asks for the users of processes, and counting
-/// never waits for a name. A user may get a name, or another one: all are asked for again, the oldest answer first, after the
+/// A user may have 65,536 subordinate ids (subuid(5)), and one process of each makes as many questions. So subordinate ids
+/// have a table and a queue of their own, and delay and displace the names of no other users.
+public final class UserNames: Sendable {
+    private let own: NameTable
+    private let subordinate: NameTable
+
+    public convenience init() { self.init(lookUp: HostFacts.userName) }
+
+    /// - Parameters:
+    ///   - lookUp: May wait for a directory service.
+    ///   - database: The file with the users of this host.
+    ///   - now: Nanoseconds.
+    package init(
+        lookUp: @escaping @Sendable (UInt32) -> HostFacts.UserName,
+        database: String = "/etc/passwd",
+        now: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
+    ) {
+        self.own = NameTable(lookUp: lookUp, database: database, now: now)
+        self.subordinate = NameTable(lookUp: lookUp, database: database, now: now)
+    }
+
+    private func table(of uid: UInt32) -> NameTable { PayingUser(uid).uid == nil ? self.subordinate : self.own }
+
+    /// The name of a user; `nil` if the user has none. Waits for a directory service if nobody has asked for the user
+    /// yet.
+    public subscript(uid: UInt32) -> String? { self.table(of: uid)[uid] }
+
+    /// Asks for users of whom nothing is known, and waits a moment: names that come at once are there with the first
+    /// row of a process.
+    func prepare(_ users: some Sequence<UInt32>) {
+        let tables = Dictionary(grouping: users) { PayingUser($0).uid == nil }
+        self.own.prepare(tables[false] ?? [])
+        self.subordinate.prepare(tables[true] ?? [])
+    }
+
+    /// Each user's first answer since the last call, and each that is another one than before; `nil`: no name.
+    func takeChanges() -> [UInt32: String?] {
+        self.own.takeChanges().merging(self.subordinate.takeChanges()) { $1 }
+    }
+}
+
+/// Names, and the queue that asks for them.
+///
+/// A directory service may answer slowly, or not at all. So the queue asks for the users of processes, and counting never
+/// waits for a name. A user may get a name, or another one: all are asked for again, the oldest answer first, after the
 /// user database has changed, and after ``patience`` in any case, because a directory service does not say that it has
 /// changed. Until then the old answer counts.
-public final class UserNames: Sendable {
+private final class NameTable: Sendable {
     private struct Answer {
         var name: String?
         /// Nanoseconds of ``MonotonicClock``.
@@ -49,8 +93,8 @@ public final class UserNames: Sendable {
 
     /// How long an answer counts.
     private static let patience: UInt64 = 600_000_000_000
-    /// The time between two looks at the database. A look asks for ``mostAtATime`` users again, so that one user's
-    /// 65,536 subordinate ids (subuid(5)) do not keep a processor busy.
+    /// The time between two looks at the database. A look asks for ``mostAtATime`` users again, so that 65,536 of them do
+    /// not keep a processor busy.
     private static let period: UInt64 = 1_000_000_000
     private static let mostAtATime = 100
     private static let most = 1 << 17
@@ -61,32 +105,22 @@ public final class UserNames: Sendable {
     private let database: String
     private let now: @Sendable () -> UInt64
 
-    public convenience init() { self.init(lookUp: HostFacts.userName) }
-
-    /// - Parameters:
-    ///   - lookUp: May wait for a directory service.
-    ///   - database: The file with the users of this host.
-    ///   - now: Nanoseconds.
-    package init(
+    init(
         lookUp: @escaping @Sendable (UInt32) -> HostFacts.UserName,
-        database: String = "/etc/passwd",
-        now: @escaping @Sendable () -> UInt64 = MonotonicClock.nanoseconds
+        database: String,
+        now: @escaping @Sendable () -> UInt64
     ) {
         (self.lookUp, self.database, self.now) = (lookUp, database, now)
         self.state = Mutex(State(database: Database(database)))
     }
 
-    /// The name of a user; `nil` if the user has none. Waits for a directory service if nobody has asked for the user
-    /// yet.
-    public subscript(uid: UInt32) -> String? {
+    subscript(uid: UInt32) -> String? {
         if let known = self.state.withLock({ $0.answers[uid] }) { return known.name }
         self.ask(uid)
         return self.state.withLock { $0.answers[uid]?.name }
     }
 
-    /// Asks for users of whom nothing is known, and waits a moment: names that come at once are there with the first
-    /// row of a process.
-    func prepare(_ users: some Sequence<UInt32>) {
+    func prepare(_ users: [UInt32]) {
         let (unknown, isSlow) = self.state.withLock { state in
             (users.filter { state.answers[$0] == nil && state.asking.insert($0).inserted }, state.isSlow)
         }
@@ -96,7 +130,6 @@ public final class UserNames: Sendable {
         self.state.withLock { $0.isSlow = !$0.asking.isEmpty }
     }
 
-    /// Each user's first answer since the last call, and each that is another one than before; `nil`: no name.
     func takeChanges() -> [UInt32: String?] {
         let now = self.now()
         let (changes, old) = self.state.withLock { state in
