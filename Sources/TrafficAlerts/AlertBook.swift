@@ -3,7 +3,7 @@ public import TrafficModel
 /// All rules, what they have seen lately, and the alerts in force. It has no clock: time comes with the samples.
 public struct AlertBook {
     /// Groups or endpoints that a rule judges by themselves. Beyond, those of a user add up in one, `_other`.
-    static let limit = GroupPlaces.Limit(ofUser: 100, inAll: 1_000)
+    static let limit = UserLimit(100, inAll: 1_000)
     /// Users who have an `_other`. Those of further users add up in one.
     static let mostOthers = 1_000
 

@@ -3,7 +3,7 @@ public import TrafficModel
 extension History {
     /// For `doctor`, docs/security.md and its test.
     public static var limits: [DoctorReport.Limit] {
-        func limit(_ of: String, _ most: GroupPlaces.Limit, _ excess: String) -> DoctorReport.Limit {
+        func limit(_ of: String, _ most: UserLimit, _ excess: String) -> DoctorReport.Limit {
             DoctorReport.Limit(
                 of: of,
                 user: most.ofUser,

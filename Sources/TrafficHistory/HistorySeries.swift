@@ -22,12 +22,12 @@ enum HistorySeries: Hashable, Sendable {
 
         /// How many may have sums in one minute, and how many in one month; `nil`: as many as there are. Of more, those
         /// with the least bytes in the minute, and those that come later in the month, add up in ``HistorySeries/other``.
-        var limits: (minute: GroupPlaces.Limit, month: GroupPlaces.Limit)? {
+        var limits: (minute: UserLimit, month: UserLimit)? {
             switch self {
             case .total, .scope, .class: nil
-            case .group, .endpoint: (.init(ofUser: 500, inAll: 2_000), .init(ofUser: 2_000, inAll: 20_000))
+            case .group, .endpoint: (.init(500, inAll: 2_000), .init(2_000, inAll: 20_000))
             // No user owns an interface.
-            case .interface: (.init(ofUser: 500, inAll: 500), .init(ofUser: 2_000, inAll: 2_000))
+            case .interface: (.init(500, inAll: 500), .init(2_000, inAll: 2_000))
             }
         }
     }

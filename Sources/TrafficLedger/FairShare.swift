@@ -1,5 +1,13 @@
+import TrafficModel
+
 /// Decides which users lose entries when all users together have too many.
 enum FairShare {
+    /// How many entries each user keeps: at most as many as one user may have, and together as many as all may have.
+    static func kept<User: Hashable>(of counts: [User: Int], within limit: UserLimit) -> [User: Int] {
+        let own = counts.mapValues { min($0, limit.ofUser) }
+        return own.merging(self.surplus(of: own, limit: limit.inAll), uniquingKeysWith: -)
+    }
+
     /// How many entries each user has to give up, so that at most `limit` entries are left. The users with the most
     /// entries come down to one common number. If there are more users than places, some users keep one entry and the
     /// others keep none.

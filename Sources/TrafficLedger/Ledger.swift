@@ -38,14 +38,14 @@ public struct Ledger: Sendable, Codable {
     private(set) var lastTick: Moment?
     /// The last look since that tick.
     private(set) var lastLook: Moment?
-    private var closedSockets: ClosedSockets
+    private var closedSockets = ClosedSockets()
     private(set) var presumedClosed = PresumedClosedSockets()
     private(set) var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
     private var absences = Absences()
     private(set) var goneSockets = GoneSockets()
-    private(set) var reports: ReportAccounts
+    private(set) var reports = ReportAccounts()
     private var contacts = ContactLog()
     /// When the series began, if that is not when the count began.
     private(set) var seriesSince: Timestamp?
@@ -56,8 +56,6 @@ public struct Ledger: Sendable, Codable {
         self.configuration = configuration
         self.destinations = DestinationTotals(configuration)
         self.processes = ProcessTable(configuration)
-        self.closedSockets = ClosedSockets(configuration)
-        self.reports = ReportAccounts(configuration)
     }
 
     init(_ sums: LedgerSums, _ configuration: LedgerConfiguration) {
@@ -93,8 +91,6 @@ public struct Ledger: Sendable, Codable {
         self.configuration = configuration
         self.destinations.configuration = configuration
         self.processes.configure(configuration)
-        self.closedSockets.configuration = configuration
-        self.reports.claims.configuration = configuration
         self.renewClasses()
     }
 
@@ -124,7 +120,7 @@ public struct Ledger: Sendable, Codable {
             if let socket = self.sockets.removeClosed(serial) { self.bury(socket) }
         }
         for socket in self.presumedClosed.takeAll() { self.bury(socket) }
-        self.closedSockets = ClosedSockets(self.configuration)
+        self.closedSockets = ClosedSockets()
         self.reports.claims.forgetLateSockets()
         (self.moving, self.pending, self.absences) = ([], [], Absences())
         self.rowGeneration = 0
@@ -137,7 +133,7 @@ public struct Ledger: Sendable, Codable {
     public var withoutSockets: Ledger {
         var sums = self
         sums.sockets = SocketTable()
-        sums.closedSockets = ClosedSockets(self.configuration)
+        sums.closedSockets = ClosedSockets()
         sums.presumedClosed = PresumedClosedSockets()
         sums.goneSockets = GoneSockets()
         sums.reports = self.reports.sumsAlone
@@ -238,7 +234,8 @@ public struct Ledger: Sendable, Codable {
             observation.serial,
             of: observation.payer,
             closedAt: observation.closedBoottimeNanoseconds ?? 0,
-            isShared: observation.isShared
+            isShared: observation.isShared,
+            within: self.retention.closedSocketLimit
         )
         self.forget(surplus)
     }
@@ -395,10 +392,17 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func forgetClosedSockets(boottime: UInt64) {
-        let (listed, late) = (self.retention.closedSockets.nanoseconds, self.retention.lateSockets.nanoseconds)
+        let retention = self.retention
         // First, to make room for those that leave the list.
-        self.reports.claims.forgetLateSockets(closedBefore: boottime - min(boottime, late))
-        self.forget(self.closedSockets.takeForgettable(closedBefore: boottime - min(boottime, listed)))
+        self.reports.claims.forgetLateSockets(
+            closedBefore: boottime -| retention.lateSockets.nanoseconds,
+            within: retention.lateSocketLimit
+        )
+        let closed = self.closedSockets.takeForgettable(
+            closedBefore: boottime -| retention.closedSockets.nanoseconds,
+            within: retention.closedSocketLimit
+        )
+        self.forget(closed)
     }
 
     private mutating func forget(_ serials: [UInt64]) {
@@ -414,7 +418,7 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func bury(_ socket: SocketAccount) {
-        self.reports.leaveList(socket, in: self.processes)
+        self.reports.leaveList(socket, in: self.processes, within: self.retention.lateSocketLimit)
         let evidence = socket.evidence
         let whole = evidence.tallies
         self.goneSockets.bury(whole)
@@ -461,6 +465,7 @@ public struct Ledger: Sendable, Codable {
 
     /// Takes processes off the list that ended before `moment`, and ended processes beyond the limits.
     private mutating func foldEndedProcesses(before moment: UInt64 = 0) {
-        for process in self.processes.fold(endedBefore: moment) { self.reports.forget(process: process) }
+        let folded = self.processes.fold(endedBefore: moment, within: self.retention.exitedProcessLimit)
+        for process in folded { self.reports.forget(process: process) }
     }
 }

@@ -21,10 +21,9 @@ struct ListedSockets {
             ofUser[socket.observation.payer, default: []]
                 .append((serial, moving.contains(serial), socket.bytes.payload.total))
         }
-        let places = ofUser.mapValues { min($0.count, limit.ofUser) }
-        let surplus = FairShare.surplus(of: places, limit: limit.inAll)
+        let places = FairShare.kept(of: ofUser.mapValues(\.count), within: limit)
         for (user, var open) in ofUser {
-            let kept = places[user, default: 0] - surplus[user, default: 0]
+            let kept = places[user, default: 0]
             guard open.count > kept else { continue }
             open.sort { ($0.isMoving ? 1 : 0, $0.bytes, $1.serial) > ($1.isMoving ? 1 : 0, $1.bytes, $0.serial) }
             self.unlisted += open[kept...].map(\.serial)

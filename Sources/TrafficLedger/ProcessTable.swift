@@ -7,7 +7,6 @@ struct ProcessTable: Sendable, Codable {
     private var inquiries = Inquiries()
     /// So that the next process of a user has the user's name at once.
     private var userNames: [UInt32: String] = [:]
-    private var configuration: LedgerConfiguration
     /// Processes that ended since the table last folded ended processes.
     private var endsUnfolded = 0
     /// So many ended processes may be listed beyond the limits between two ticks.
@@ -15,7 +14,6 @@ struct ProcessTable: Sendable, Codable {
 
     init(_ configuration: LedgerConfiguration) {
         self.groups = GroupAccounts(configuration)
-        self.configuration = configuration
     }
 
     /// As ``GroupAccounts/goOn(with:endedProcesses:lastLife:)``.
@@ -30,7 +28,6 @@ struct ProcessTable: Sendable, Codable {
     }
 
     mutating func configure(_ configuration: LedgerConfiguration) {
-        self.configuration = configuration
         self.groups.configuration = configuration
     }
 
@@ -174,7 +171,7 @@ struct ProcessTable: Sendable, Codable {
     /// their bytes.
     ///
     /// - Returns: These processes.
-    mutating func fold(endedBefore moment: UInt64 = 0) -> [ProcessIdentity] {
+    mutating func fold(endedBefore moment: UInt64 = 0, within limit: UserLimit) -> [ProcessIdentity] {
         self.endsUnfolded = 0
         var gone = self.accounts.values.compactMap { process in
             process.exitedBoottime.map {
@@ -187,10 +184,8 @@ struct ProcessTable: Sendable, Codable {
         }
         var counts: [PayingUser: Int] = [:]
         for process in gone { counts[process.user, default: 0] += 1 }
-        let limit = self.configuration.retention.exitedProcessLimit
-        let kept = counts.mapValues { min($0, limit.ofUser) }
-        var surplus = counts.compactMapValues { $0 > limit.ofUser ? $0 - limit.ofUser : nil }
-        surplus.merge(FairShare.surplus(of: kept, limit: limit.inAll), uniquingKeysWith: +)
+        let kept = FairShare.kept(of: counts, within: limit)
+        var surplus = counts.merging(kept, uniquingKeysWith: -)
         var folded: [ProcessIdentity] = []
         for process in gone {
             let isSurplus = (surplus[process.user] ?? 0) > 0

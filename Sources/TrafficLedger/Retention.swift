@@ -1,4 +1,4 @@
-package import TrafficModel
+public import TrafficModel
 
 extension Ledger {
     /// How long exited processes and closed sockets stay listed, and how many. Their bytes stay counted in any case.
@@ -82,16 +82,6 @@ extension Ledger {
             ]
         }
 
-        /// How many entries one user may have, and all users together. A user with more entries loses that user's own
-        /// details, and no byte.
-        public struct Limit: Sendable, Hashable {
-            public var ofUser: Int
-            public var inAll: Int
-
-            public init(_ ofUser: Int, inAll: Int) {
-                self.ofUser = ofUser
-                self.inAll = inAll
-            }
-        }
+        public typealias Limit = UserLimit
     }
 }

@@ -9,15 +9,15 @@ public struct Contact: Sendable, Hashable {
     }
 
     /// How many addresses the ledger keeps between two samples.
-    package static let sampled = GroupPlaces.Limit(ofUser: 1_000, inAll: 10_000)
+    package static let sampled = UserLimit(1_000, inAll: 10_000)
     /// How many contacts are known.
-    package static let learned = GroupPlaces.Limit(ofUser: 5_000, inAll: 50_000)
+    package static let learned = UserLimit(5_000, inAll: 50_000)
     /// A contact that was not seen for so many days is forgotten.
     package static let days: Int64 = 62
 
     /// For `doctor`, docs/security.md and its test.
     package static var limits: [DoctorReport.Limit] {
-        func limit(_ of: String, _ most: GroupPlaces.Limit) -> DoctorReport.Limit {
+        func limit(_ of: String, _ most: UserLimit) -> DoctorReport.Limit {
             DoctorReport.Limit(
                 of: of,
                 user: most.ofUser,

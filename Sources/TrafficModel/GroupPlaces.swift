@@ -1,21 +1,14 @@
 /// How many groups of processes have rows of their own. A user chooses the names of processes, and could fill any limit;
 /// so users have limits of their own. Where all users together fill theirs, a user with few groups still gets places.
 package struct GroupPlaces: Sendable {
-    package struct Limit: Sendable {
-        package var ofUser: Int
-        package var inAll: Int
-
-        package init(ofUser: Int, inAll: Int) { (self.ofUser, self.inAll) = (ofUser, inAll) }
-    }
-
     /// A user with fewer groups gets further places when all are taken, until twice as many are.
     package static let few = 50
 
-    private let limit: Limit
+    private let limit: UserLimit
     private var ofUser: [PayingUser?: Int] = [:]
     private var inAll = 0
 
-    package init(_ limit: Limit) {
+    package init(_ limit: UserLimit) {
         self.limit = limit
     }
 

@@ -1,4 +1,5 @@
 import Testing
+import TrafficModel
 
 @testable import TrafficLedger
 
@@ -9,6 +10,12 @@ struct FairShareTests {
         #expect(FairShare.surplus(of: [1: 3, 2: 4], limit: 7) == [:])
         #expect(FairShare.surplus(of: [1: 1, 2: 9, 3: 20], limit: 10) == [2: 5, 3: 16])
         #expect(FairShare.surplus(of: [1: 5], limit: 0) == [1: 5])
+    }
+
+    @Test("nobody keeps more than one user may, and those with the most give up what is beyond the limit of all")
+    func kept() {
+        #expect(FairShare.kept(of: [1: 3, 2: 4, 3: 90], within: .init(5, inAll: 12)) == [1: 3, 2: 4, 3: 5])
+        #expect(FairShare.kept(of: [1: 3, 2: 4, 3: 90], within: .init(5, inAll: 9)) == [1: 3, 2: 3, 3: 3])
     }
 
     @Test("with more users than places some users lose their only place, and the limit holds")

@@ -23,7 +23,7 @@ struct PayingUserTests {
 
     @Test("groups of a user's subordinate ids have the places of one user")
     func places() {
-        var places = GroupPlaces(.init(ofUser: 3, inAll: 100))
+        var places = GroupPlaces(.init(3, inAll: 100))
         for id in 0..<3 as Range<UInt32> {
             #expect(places.hasRoom(for: 131_072 + id))
             places.take(for: 131_072 + id)

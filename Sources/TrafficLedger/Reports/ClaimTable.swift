@@ -8,17 +8,8 @@ struct ClaimTable: Codable {
 
     /// By the sockets' serials.
     private(set) var bySocket: [UInt64: SocketClaims] = [:]
-    private(set) var lateSockets: LateSockets
+    private(set) var lateSockets = LateSockets()
     private var ranges = ClaimedRanges()
-
-    init(_ configuration: LedgerConfiguration) {
-        self.lateSockets = LateSockets(configuration)
-    }
-
-    var configuration: LedgerConfiguration {
-        get { self.lateSockets.configuration }
-        set { self.lateSockets.configuration = newValue }
-    }
 
     // MARK: Claims
 
@@ -75,10 +66,10 @@ struct ClaimTable: Codable {
     /// A closed socket leaves the list.
     ///
     /// - Parameter user: Whose place the socket takes while late reports of it may come; `nil`: none may come.
-    mutating func leaveList(_ socket: SocketAccount, of user: PayingUser?) {
+    mutating func leaveList(_ socket: SocketAccount, of user: PayingUser?, within limit: UserLimit) {
         let serial = socket.observation.serial
         guard let user, self.moveRanges(of: serial) else { return self.forget(serial) }
-        for serial in self.lateSockets.keep(socket, of: user) { self.forget(serial) }
+        for serial in self.lateSockets.keep(socket, of: user, within: limit) { self.forget(serial) }
     }
 
     /// - Returns: `false` if there is no room for them among those of late sockets.
@@ -94,8 +85,8 @@ struct ClaimTable: Codable {
     }
 
     /// Reports of late sockets that closed before `moment`, or exceed the limits, count no more.
-    mutating func forgetLateSockets(closedBefore moment: UInt64) {
-        for serial in self.lateSockets.takeForgettable(closedBefore: moment) { self.forget(serial) }
+    mutating func forgetLateSockets(closedBefore moment: UInt64, within limit: UserLimit) {
+        for serial in self.lateSockets.takeForgettable(closedBefore: moment, within: limit) { self.forget(serial) }
     }
 
     /// Reports of late sockets count no more.

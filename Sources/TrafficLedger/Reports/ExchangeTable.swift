@@ -59,7 +59,7 @@ struct ExchangeTable: Codable {
     private var usersOfProcess: [ProcessIdentity: Set<PayingUser>] = [:]
     private var remembered: UInt64 = 0
     /// The last exchanges that ended, by user.
-    private var recent: [PayingUser: Deque<Ended>] = [:]
+    private var recent = FairQueue<Ended>()
     private var recentKeys: Set<Key> = []
     private var ends: UInt64 = 0
     /// How many exchanges that went on were forgotten, or not remembered at all, because there was no room.
@@ -120,23 +120,10 @@ struct ExchangeTable: Codable {
     private mutating func keep(_ ended: Ended, as key: Key, of user: PayingUser) {
         self.ends += 1
         self.recentKeys.insert(key)
-        if let oldest = self.recent[user, default: []].append(ended, limit: self.limits.ended.user) {
-            self.recentKeys.remove(Key(process: oldest.listed.process, exchange: oldest.listed.number))
-            return
+        let limit = UserLimit(self.limits.ended.user, inAll: self.limits.ended.all)
+        for ended in self.recent.append(ended, of: user, within: limit) {
+            self.recentKeys.remove(Key(process: ended.listed.process, exchange: ended.listed.number))
         }
-        // Not for each exchange beyond the limit, because this looks at all users.
-        guard self.recentKeys.count > self.limits.ended.all + self.limits.ended.all / 4 else { return }
-        for (user, count) in FairShare.surplus(of: self.recent.mapValues(\.count), limit: self.limits.ended.all) {
-            self.dropOldestEnded(count, of: user)
-        }
-    }
-
-    private mutating func dropOldestEnded(_ count: Int, of user: PayingUser) {
-        for _ in 0..<count {
-            let oldest = self.recent.changeInPlace(user) { $0.popFirst()?.listed } ?? nil
-            if let oldest { self.recentKeys.remove(Key(process: oldest.process, exchange: oldest.number)) }
-        }
-        if self.recent[user]?.isEmpty == true { self.recent[user] = nil }
     }
 
     /// Makes room among the exchanges of the same process or user. If none of them can go, the new exchange is not
@@ -210,7 +197,7 @@ struct ExchangeTable: Codable {
 
     /// Newest last: first the exchanges that ended, in the order of their ends, then the exchanges that go on.
     var snapshot: [ExchangeUsage] {
-        self.recent.values.joined().sorted { $0.number < $1.number }.map(\.listed.usage)
+        self.recent.elements.sorted { $0.number < $1.number }.map(\.listed.usage)
             + self.open.values.map(\.listed).sorted { ($0.startedAt, $0.number) < ($1.startedAt, $1.number) }
             .map(\.usage)
     }
@@ -270,13 +257,5 @@ extension ExchangeTable.Open {
         known.times = self.connection?.times ?? known.times
         known.isFirst = known.isFirst || self.connection?.isFirst == true
         self.connection = known
-    }
-}
-
-extension Deque {
-    /// - Returns: The oldest element, if there are more than `limit` now. It is removed.
-    fileprivate mutating func append(_ element: Element, limit: Int) -> Element? {
-        self.append(element)
-        return self.count > limit ? self.popFirst() : nil
     }
 }

@@ -15,18 +15,11 @@ struct LateSockets: Codable {
     /// A socket with more owners is not kept: the limits count sockets, and not owners.
     static let mostOwners = 16
 
-    var configuration: LedgerConfiguration
     private var bySerial: [UInt64: Kept] = [:]
     private var cookies = CookieIndex()
-    private var queues = UserQueues()
-
-    init(_ configuration: LedgerConfiguration) {
-        self.configuration = configuration
-    }
+    private var queue = FairQueue<ClosedSocket>()
 
     var serials: some Collection<UInt64> { self.bySerial.keys }
-
-    private var limit: Ledger.Retention.Limit { self.configuration.retention.lateSocketLimit }
 
     func has(_ cookie: SocketCookie) -> Bool { self.cookies.contains(cookie) }
 
@@ -40,7 +33,7 @@ struct LateSockets: Codable {
     ///   - account: A closed socket that is not here.
     ///   - user: Whose place the socket takes.
     /// - Returns: Sockets of which no report counts any more.
-    mutating func keep(_ account: SocketAccount, of user: PayingUser) -> [UInt64] {
+    mutating func keep(_ account: SocketAccount, of user: PayingUser, within limit: UserLimit) -> [UInt64] {
         let (serial, observation) = (account.observation.serial, account.observation)
         guard account.owners.count <= Self.mostOwners, Self.isClaimable(account) else { return [serial] }
         self.bySerial[serial] = Kept(
@@ -51,7 +44,8 @@ struct LateSockets: Codable {
         )
         self.cookies.add(observation.cookie, of: serial)
         let closedAt = observation.closedBoottimeNanoseconds ?? 0
-        let surplus = self.queues.append(.init(serial: serial, closedAt: closedAt), of: user, within: self.limit)
+        let closed = ClosedSocket(serial: serial, closedAt: closedAt)
+        let surplus = self.queue.append(closed, of: user, within: limit).map(\.serial)
         for serial in surplus { self.drop(serial) }
         return surplus
     }
@@ -64,14 +58,14 @@ struct LateSockets: Codable {
     }
 
     /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
-    mutating func takeForgettable(closedBefore moment: UInt64) -> [UInt64] {
-        let taken = self.queues.takeForgettable(closedBefore: moment, within: self.limit)
+    mutating func takeForgettable(closedBefore moment: UInt64, within limit: UserLimit) -> [UInt64] {
+        let taken = self.queue.take(within: limit) { $0.closedAt < moment }.map(\.serial)
         for serial in taken { self.drop(serial) }
         return taken
     }
 
     mutating func takeAll() -> [UInt64] {
-        defer { self = LateSockets(self.configuration) }
+        defer { self = LateSockets() }
         return Array(self.bySerial.keys)
     }
 
@@ -80,7 +74,7 @@ struct LateSockets: Codable {
     /// - Returns: `false`: it was not here.
     mutating func remove(_ serial: UInt64) -> Bool {
         guard let user = self.bySerial[serial]?.user else { return false }
-        self.queues.remove(serial, of: user)
+        self.queue.remove(of: user) { $0.serial == serial }
         self.drop(serial)
         return true
     }

@@ -36,7 +36,7 @@ struct ReportAccounts: Codable {
     private(set) var counters = ReportCounters()
     /// Datagrams that found no room before the present daemon began.
     private var droppedBefore: UInt64 = 0
-    var claims: ClaimTable
+    var claims = ClaimTable()
     private(set) var endpoints = EndpointTotals()
     private(set) var exchanges = ExchangeTable()
     private(set) var waiting = WaitingRecords()
@@ -47,10 +47,6 @@ struct ReportAccounts: Codable {
     /// How many records each sender had dropped, by the last datagram from that sender.
     private var droppedBySender: [ProcessIdentity: UInt32] = [:]
     private var numbers: [ProcessIdentity: SenderNumbers] = [:]
-
-    init(_ configuration: LedgerConfiguration) {
-        self.claims = ClaimTable(configuration)
-    }
 
     /// Whether any report has come from a process.
     private func isReporting(_ process: ProcessIdentity) -> Bool { self.numbers[process] != nil }
@@ -155,12 +151,12 @@ struct ReportAccounts: Codable {
     }
 
     /// A closed socket leaves the list. Reports may come later, but not if the end is only presumed: then it was long ago.
-    mutating func leaveList(_ socket: SocketAccount, in processes: ProcessTable) {
+    mutating func leaveList(_ socket: SocketAccount, in processes: ProcessTable, within limit: UserLimit) {
         let reporters = socket.owners.filter { self.isReporting($0) }
         // The same one, also after a restart: the owners have no order.
         let reporter = reporters.min { ($0.startBoottimeNanoseconds, $0.pid) < ($1.startBoottimeNanoseconds, $1.pid) }
         let user = reporter.map { processes[$0].map { PayingUser($0.details.uid) } ?? socket.observation.payer }
-        self.claims.leaveList(socket, of: socket.isPresumedClosed ? nil : user)
+        self.claims.leaveList(socket, of: socket.isPresumedClosed ? nil : user, within: limit)
     }
 
     /// A process that exited has no endpoints of its own any more. Reports that it sent before may still come.
@@ -357,7 +353,7 @@ struct ReportAccounts: Codable {
 
     /// Accounts with the same ``endpointSums``, and with nothing that takes more room.
     var sumsAlone: ReportAccounts {
-        var accounts = ReportAccounts(self.claims.configuration)
+        var accounts = ReportAccounts()
         accounts.endpoints = self.endpoints.sumsAlone
         return accounts
     }

@@ -1,0 +1,80 @@
+import DequeModule
+import TrafficModel
+
+/// What users have of something, for each user the oldest first. A user with too much loses that user's own oldest. If all
+/// together have too much, those with the most lose theirs.
+struct FairQueue<Element: Codable & Sendable>: Codable, Sendable {
+    private var queues: [PayingUser: Deque<Element>] = [:]
+    private(set) var count = 0
+
+    /// Of one user after the other.
+    var elements: some Sequence<Element> { self.queues.values.joined() }
+
+    /// - Parameter slack: By so much all together may exceed their limit before the first must go, because that takes a
+    ///   look at all users; `nil`: by a quarter.
+    /// - Returns: What has to go.
+    mutating func append(
+        _ element: Element,
+        of user: PayingUser,
+        within limit: UserLimit,
+        slack: Int? = nil
+    ) -> [Element] {
+        self.appendUnlimited(element, of: user)
+        if self.queues[user, default: []].count > limit.ofUser { return [self.removeFirst(of: user)] }
+        return self.count > limit.inAll + (slack ?? limit.inAll / 4) ? self.takeSurplus(limit.inAll) : []
+    }
+
+    /// Adds an element, whatever the limits are, until the next ``take(within:andWhile:)``.
+    mutating func appendUnlimited(_ element: Element, of user: PayingUser) {
+        self.queues[user, default: []].append(element)
+        self.count += 1
+    }
+
+    /// Takes out what exceeds the limits, and of each user the oldest as long as they are over.
+    mutating func take(within limit: UserLimit, andWhile isOver: (Element) -> Bool) -> [Element] {
+        var taken: [Element] = []
+        // In order, because one table fills another: the same events give the same sockets.
+        for user in self.queues.keys.sorted() {
+            while let oldest = self.queues[user]?.first,
+                isOver(oldest) || self.queues[user, default: []].count > limit.ofUser
+            {
+                taken.append(self.removeFirst(of: user))
+            }
+        }
+        if self.count > limit.inAll { taken += self.takeSurplus(limit.inAll) }
+        return taken
+    }
+
+    /// Removes the first element of a user for which this holds, if there is one.
+    mutating func remove(of user: PayingUser, where isIt: (Element) -> Bool) {
+        guard let index = self.queues[user]?.firstIndex(where: isIt) else { return }
+        self.queues[user]?.remove(at: index)
+        self.count -= 1
+        self.removeEmpty(user)
+    }
+
+    private mutating func removeEmpty(_ user: PayingUser) {
+        if self.queues[user]?.isEmpty == true { self.queues[user] = nil }
+    }
+
+    private mutating func takeSurplus(_ inAll: Int) -> [Element] {
+        let surplus = FairShare.surplus(of: self.queues.mapValues(\.count), limit: inAll)
+        return surplus.sorted { $0.key < $1.key }.flatMap { user, count in
+            (0..<count).map { _ in self.removeFirst(of: user) }
+        }
+    }
+
+    private mutating func removeFirst(of user: PayingUser) -> Element {
+        self.count -= 1
+        let first = self.queues[user, default: []].removeFirst()
+        self.removeEmpty(user)
+        return first
+    }
+}
+
+/// A closed socket that will be forgotten.
+struct ClosedSocket: Codable, Sendable {
+    var serial: UInt64
+    /// `CLOCK_BOOTTIME`, nanoseconds.
+    var closedAt: UInt64
+}
