@@ -9,7 +9,8 @@ struct CheckpointKeeper {
     private let countingSince: Timestamp
     private let logger: Logger
     /// Writing a checkpoint takes time for each process and socket. So after one the keeper rests twenty times as long,
-    /// and what was read meanwhile stays in the kernel a little longer.
+    /// and what was read meanwhile stays in the kernel a little longer. Time of a processor: while a machine stood still,
+    /// nothing was written, and monitoring systems must not wait for twenty times that.
     private var restsUntil: UInt64 = 0
     private static let restFactor: UInt64 = 20
     /// Whether the file has a checkpoint of this daemon.
@@ -53,7 +54,7 @@ struct CheckpointKeeper {
         rests: Bool = true,
         isLast: Bool = false
     ) throws(CaptureError) -> Bool {
-        let began = MonotonicClock.nanoseconds()
+        let (began, work) = (MonotonicClock.nanoseconds(), MonotonicClock.threadNanoseconds())
         guard let position = source.position else { return true }
         guard began >= self.restsUntil || isLast || !rests && self.failures == 0 else { return false }
         do {
@@ -73,8 +74,8 @@ struct CheckpointKeeper {
             }
         }
         try source.acknowledge()
-        let now = MonotonicClock.nanoseconds()
-        self.restsUntil = max(self.restsUntil, now + (now - began) * Self.restFactor)
+        let rest = (MonotonicClock.threadNanoseconds() -| work) *| Self.restFactor
+        self.restsUntil = max(self.restsUntil, MonotonicClock.nanoseconds() +| rest)
         return true
     }
 }

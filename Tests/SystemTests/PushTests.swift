@@ -46,6 +46,17 @@ extension SurfaceTests {
                 let end = ContinuousClock.now + .seconds(seconds)
                 repeat { try await traffic.move(countedBy: daemon) } while ContinuousClock.now < end
             }
+            /// While the receiver is away.
+            func moveUntilReadingsWait() async throws {
+                let before = try await Self.waitingRequests(daemon)
+                try await move(seconds: Self.deadSeconds / 2)
+                // The first one may be of a reading from before.
+                let waiting = try await look(until: { $0 > before + 2 }) {
+                    try await traffic.move(countedBy: daemon)
+                    return try await Self.waitingRequests(daemon)
+                }
+                #expect(waiting > before + 2)
+            }
 
             try await move(seconds: 3)
             for behaviour in ["status 503", "hang", "status 429 2", "twice \(victoria.receiver)"] {
@@ -55,12 +66,12 @@ extension SurfaceTests {
             // The receiver is away, and meanwhile the daemon is stopped once and killed once.
             try await receiver.kill()
             let away = Date()
-            try await move(seconds: Self.deadSeconds / 2)
+            try await moveUntilReadingsWait()
             let stopped = Date()
             #expect(try await daemon.stop() == 0)
             try await traffic.moveLong()
             daemon = try await Self.start(pinned, receiver.url)
-            try await move(seconds: Self.deadSeconds / 2)
+            try await moveUntilReadingsWait()
             #expect(try await daemon.waitForCheckpoint())
             _ = try await daemon.stop(SIGKILL)
             try await traffic.moveLong()
@@ -110,6 +121,14 @@ extension SurfaceTests {
             #expect(try await daemon.stop() == 0)
             try await pinned.unload()
             try await victoria.stop()
+        }
+
+        /// How many requests the daemon says the receiver has not taken yet.
+        private static func waitingRequests(_ daemon: Daemon) async throws -> Double {
+            let socket = daemon.directories.controlSocket.path
+            let text = try await Tool.run("curl", ["-sf", "--unix-socket", socket, "http://localhost/metrics"]).output
+            let line = text.split(separator: "\n").first { $0.hasPrefix("trafficd_push_requests_waiting{") }
+            return try #require(line?.split(separator: " ").last.flatMap { Double($0) }, "\(text)")
         }
 
         /// The last values of all series, none of which may have fallen.
