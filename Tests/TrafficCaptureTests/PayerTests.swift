@@ -1,6 +1,7 @@
 import CTrafficABI
 import Foundation
 import TestSupport
+import TestTraits
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -8,8 +9,9 @@ import TrafficModel
 @testable import TrafficCapture
 
 extension LiveCaptureTests {
-    /// What one user's sockets do costs no other user.
-    @Suite("Payers")
+    /// What one user's sockets do costs no other user. Every daemon on the machine counts these sockets, and says what it
+    /// could not list of them.
+    @Suite("Payers", SocketFlood.floods)
     struct PayerTests {
         private let method = LiveMethod.probed.method ?? .tracepoint
 
