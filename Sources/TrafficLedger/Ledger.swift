@@ -410,7 +410,7 @@ public struct Ledger: Sendable, Codable {
             guard let socket = self.sockets.removeClosed(serial) else { continue }
             self.moving.remove(serial)
             if socket.isPresumedClosed {
-                if let oldest = self.presumedClosed.keep(socket) { self.bury(oldest) }
+                for oldest in self.presumedClosed.keep(socket) { self.bury(oldest) }
             } else {
                 self.bury(socket)
             }

@@ -30,13 +30,13 @@ struct PresumedClosedSockets: Codable {
         self.bySerial.forEachInPlace { $0.renewClass(classes) }
     }
 
-    /// - Returns: An account if there are too many. Its socket is now closed for good.
-    mutating func keep(_ account: SocketAccount) -> SocketAccount? {
+    /// - Returns: Accounts if there are too many: of each user with the most, one. Their sockets are now closed for good.
+    mutating func keep(_ account: SocketAccount) -> [SocketAccount] {
         let serial = account.observation.serial
         self.bySerial[serial] = account
         let limit = UserLimit(Self.limit, inAll: Self.limit)
         let surplus = self.queue.append(serial, of: account.observation.payer, within: limit, slack: 0)
-        return surplus.first.flatMap { self.bySerial.removeValue(forKey: $0) }
+        return surplus.compactMap { self.bySerial.removeValue(forKey: $0) }
     }
 }
 

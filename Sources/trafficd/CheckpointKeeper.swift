@@ -10,9 +10,11 @@ struct CheckpointKeeper {
     private let logger: Logger
     /// Writing a checkpoint takes time for each process and socket. So after one the keeper rests twenty times as long,
     /// and what was read meanwhile stays in the kernel a little longer. Time of a processor: while a machine stood still,
-    /// nothing was written, and monitoring systems must not wait for twenty times that.
+    /// nothing was written, and monitoring systems must not wait for twenty times that. But where writing has to wait, the
+    /// keeper rests as long, up to ``longestWait``, so that counting goes on between.
     private var restsUntil: UInt64 = 0
     private static let restFactor: UInt64 = 20
+    private static let longestWait: UInt64 = 5_000_000_000
     /// Whether the file has a checkpoint of this daemon.
     private var hasCheckpoint = false
     /// Successive failures to write.
@@ -75,7 +77,8 @@ struct CheckpointKeeper {
         }
         try source.acknowledge()
         let rest = (MonotonicClock.threadNanoseconds() -| work) *| Self.restFactor
-        self.restsUntil = max(self.restsUntil, MonotonicClock.nanoseconds() +| rest)
+        let now = MonotonicClock.nanoseconds()
+        self.restsUntil = max(self.restsUntil, now +| max(rest, min(now -| began, Self.longestWait)))
         return true
     }
 }

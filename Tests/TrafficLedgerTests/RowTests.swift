@@ -365,6 +365,27 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == before + 2)
     }
 
+    @Test("users who have equally many such sockets each lose one, and none is left behind")
+    func presumedOfEquals() throws {
+        var f = F()
+        var serial: UInt64 = 0
+        for (uid, count) in [(7, 400), (8, 400), (9, 225)] as [(UInt32, Int)] {
+            for _ in 0..<count {
+                serial += 1
+                f.absorb(F.socket(serial, [self.owner(F.process(Int32(uid)), uid: uid, sent: 1)]))
+            }
+        }
+        f.tick()
+        f.absorb(.absent(Array(1...serial)))
+        f.tick(after: 10)
+        #expect(f.ledger.presumedClosed.accounts.count == 1_023)
+        #expect(f.snapshot.totals.bytes.payload.sent == serial)
+        // Each that is still there goes on, and the others are as many as the kernel says are closed for good.
+        f.absorb(.gone(Array(1...serial)))
+        f.tick()
+        #expect(f.ledger.presumedClosed.accounts.isEmpty && f.ledger.presumedClosed.room == PresumedClosedSockets.limit)
+    }
+
     @Test("a socket that was taken for closed and then reported as gone without a record stays in the audit")
     func presumedThenGone() throws {
         var f = F()

@@ -7,7 +7,7 @@ import TrafficModel
 ///
 /// The thread is made at once: later there may be no room for one, because users can fill the table of processes.
 final class AddressReader {
-    /// How long ``read(begins:)`` waits. Reading takes some milliseconds with a hundred namespaces.
+    /// How long ``read(begins:)`` waits for a reading that it begins. Reading takes some milliseconds with a hundred namespaces.
     private static let patience = DispatchTimeInterval.milliseconds(100)
 
     private let worker = Worker()
@@ -29,7 +29,8 @@ final class AddressReader {
     /// - Returns: `nil`: the reading is still under way.
     func read(begins: Bool) -> AddressReading? {
         if begins { self.worker.asked.signal() }
-        guard self.worker.answered.wait(timeout: .now() + Self.patience) == .success else { return nil }
+        let deadline = begins ? DispatchTime.now() + Self.patience : .now()
+        guard self.worker.answered.wait(timeout: deadline) == .success else { return nil }
         return self.worker.reading.withLock { $0.take() }
     }
 

@@ -73,12 +73,13 @@ public struct HostAddressWatch {
         let begins = !self.isReading
         if begins {
             guard self.isDue(at: now) else { return nil }
-            self.nextPeriod = now + Self.periodNanoseconds
             (self.asked, self.signs) = (self.signs, [])
         }
         let reading = self.read(begins)
         self.isReading = reading == nil
         guard let reading else { return nil }
+        // From the end, so that there is a pause after a reading that took longer than that.
+        self.nextPeriod = now + Self.periodNanoseconds
         self.restsUntil = now +| reading.cost *| Self.restFactor
         self.restsFromNewsUntil = now +| reading.cost *| Self.newsRestFactor
         if self.vain.count > Self.signLimit { self.vain = [] }
