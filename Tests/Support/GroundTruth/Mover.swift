@@ -5,9 +5,14 @@ public import TrafficModel
 /// A program that moves bytes as it is told, and says after each command what its calls have returned so far.
 public final class Mover {
     private static let program = """
-        import os, resource, select, socket, sys
+        import encodings.idna, os, resource, select, socket, sys
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        user = int(os.environ.get("MOVER_USER", "0"))
+        if user:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
         listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
         sent = received = 0
         held = []
@@ -79,8 +84,13 @@ public final class Mover {
 
     /// - Parameters:
     ///   - name: Of the program's file; the kernel knows its first 15 bytes. `nil`: one that no other program has.
+    ///   - user: As whom the program runs; `nil`: as this process.
     ///   - launcher: A program and its arguments that start the mover, such as `ip netns exec NAME`.
-    public init(name: String? = nil, launcher: (program: URL, arguments: [String])? = nil) throws {
+    public init(
+        name: String? = nil,
+        user: UInt32? = nil,
+        launcher: (program: URL, arguments: [String])? = nil
+    ) throws {
         self.name = name ?? "mv-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
         let link = self.folder.appending(path: self.name)
@@ -90,7 +100,8 @@ public final class Mover {
         )
         self.running = try Program(
             launcher?.program ?? link,
-            (launcher.map { $0.arguments + [link.path] } ?? []) + ["-c", Self.program]
+            (launcher.map { $0.arguments + [link.path] } ?? []) + ["-c", Self.program],
+            environment: user.map { ["MOVER_USER": "\($0)"] }
         )
     }
 
