@@ -104,7 +104,8 @@ static __noinline int fold_socket(struct traffic_socket *socket)
  * Puts the socket in `deferred`; returns false if there is no room. With `ignores_limit` only the room in the map
  * counts, not the payer's part.
  */
-static __always_inline bool defer(struct traffic_socket *socket, struct traffic_payer *payer, bool is_told, bool ignores_limit)
+static __always_inline bool defer(struct traffic_socket *socket, struct traffic_payer *payer, bool is_told,
+				  bool ignores_limit)
 {
 	/*
 	 * fold_socket() does not reach owners in the `owners` map, and subtracts what a sweep reported: bytes that are

@@ -266,7 +266,7 @@ static __always_inline struct traffic_socket *find_socket(struct sock *sk)
 	return socket ? socket : open_socket(sk, sk);
 }
 
-/* Whether the socket has no storage and gets none: after storage has failed once, a socket of this payer in use gets none. */
+/* Whether the socket has no storage and gets none: a socket in use gets none once storage has failed for its payer. */
 static __always_inline bool is_unstored(struct sock *sk)
 {
 	return may_be_unstored(sk) && !storage_of(sk);

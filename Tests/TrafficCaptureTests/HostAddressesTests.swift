@@ -252,6 +252,12 @@ struct HostAddressWatchTests {
         #expect(host.reads == 2)
         #expect(try host.refresh(after: 0.1) == .hostAddresses(host.addresses))
         #expect(host.reads == 3)
+        // One that takes longer than the period has a pause after it.
+        host.isSlow = true
+        #expect(try host.refresh(after: 10) == nil)
+        host.isSlow = false
+        #expect(try host.refresh(after: 30) == nil && host.refresh(after: 9.9) == nil)
+        #expect(host.reads == 4)
     }
 
     @Test("again later, where the kernel refused")

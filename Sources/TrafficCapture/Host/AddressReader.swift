@@ -2,27 +2,26 @@ import Dispatch
 import Synchronization
 import TrafficModel
 
-/// Reads the host's addresses on a thread of its own, because a user can make thousands of network namespaces, and each of
-/// them has to be entered. Whoever counts waits for a moment at most.
+/// Reads the host's addresses on a thread of its own, because a user can make thousands of network namespaces, and each
+/// of them has to be entered. Whoever counts waits for a moment at most.
 ///
 /// The thread is made at once: later there may be no room for one, because users can fill the table of processes.
 final class AddressReader {
-    /// How long ``read(begins:)`` waits for a reading that it begins. Reading takes some milliseconds with a hundred namespaces.
+    /// How long ``read(begins:)`` waits for a reading that it begins. That takes some milliseconds with a hundred
+    /// namespaces.
     private static let patience = DispatchTimeInterval.milliseconds(100)
 
     private let worker = Worker()
-    private let thread: OwnThread
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` if the kernel makes no further thread.
     init() throws(CaptureError) {
-        self.thread = try OwnThread("addresses") { [worker] in worker.run() }
+        try OwnThread("addresses") { [worker] in worker.run() }.detach()
     }
 
-    /// If a reading is under way, this waits for its end.
+    /// If a reading is under way, the thread ends after it, and nobody waits for that.
     deinit {
         self.worker.isStopped.store(true, ordering: .relaxed)
         self.worker.asked.signal()
-        self.thread.join()
     }
 
     /// - Parameter begins: Begins a reading. Otherwise one is under way.
