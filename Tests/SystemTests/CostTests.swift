@@ -91,6 +91,27 @@ extension SystemTests {
             #expect(standStill, "the programs' runs are still being counted")
         }
 
+        /// Makes as many requests as the machine makes in the time of a measurement.
+        ///
+        /// - Returns: How many sends were certainly in that time: those of others may count or not.
+        private func measureRequests(_ daemon: Daemon) async throws -> (cost: CaptureCost, sends: UInt64) {
+            let doctor = try self.doctor(daemon, "--duration", "5", "--format", "json")
+            try #require(try await self.awaitBegin(of: doctor, daemon))
+            var batches: [(began: ContinuousClock.Instant, sends: UInt64)] = []
+            while batches.count < 100 {
+                let began = ContinuousClock.now
+                let sends = try await self.makeRequests(20)
+                guard self.isMeasuring(daemon) else { break }
+                batches.append((began, sends))
+            }
+            try await self.awaitEnd(daemon)
+            let ended = ContinuousClock.now
+            let cost = try await self.cost(doctor)
+            // The measurement begins a moment after the switch that this test sees, and no later than this.
+            let begun = ended - .seconds(cost.seconds)
+            return (cost, batches.reduce(0) { $0 + ($1.began >= begun ? $1.sends : 0) })
+        }
+
         @Test(
             "doctor counts at least the calls of the meantime, at most those that bpftool shows, and stops",
             .needsBPF,
@@ -100,19 +121,10 @@ extension SystemTests {
             try await withDaemon { daemon in
                 try await self.expectStandstill(daemon)
                 let before = try await self.runs(daemon)
-                let doctor = try self.doctor(daemon, "--duration", "5", "--format", "json")
-                try #require(try await self.awaitBegin(of: doctor, daemon))
-                // The measurement begins a moment after the switch.
-                try await Task.sleep(for: .milliseconds(200))
-                // As many requests as the machine makes in that time. Requests that end later may count or not.
-                var sends: UInt64 = 0
-                while sends < 2_000 {
-                    let more = try await self.makeRequests(100)
-                    guard self.isMeasuring(daemon) else { break }
-                    sends += more
+                let (cost, sends) = try await look(every: .zero, until: { $0.sends > 0 }) {
+                    try await self.measureRequests(daemon)
                 }
                 #expect(sends > 0)
-                let cost = try await self.cost(doctor)
                 #expect(!self.isMeasuring(daemon))
                 let after = try await self.runs(daemon)
 

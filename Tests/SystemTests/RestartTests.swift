@@ -44,6 +44,23 @@ extension SystemTests {
         }
 
         /// Bytes of the IP packets that passed a chain of the namespace.
+        /// Two equal readings: the last acknowledgements have passed.
+        private static func settled(in namespace: NetworkNamespace) async throws -> (sent: UInt64, received: UInt64) {
+            let read = {
+                (
+                    sent: try await self.counter("output", in: namespace),
+                    received: try await self.counter("input", in: namespace)
+                )
+            }
+            var last = try await read()
+            return try await look(every: .zero, until: { $0.areStill }) {
+                try await Task.sleep(for: .milliseconds(500))
+                let now = try await read()
+                defer { last = now }
+                return (counters: now, areStill: now == last)
+            }.counters
+        }
+
         private static func counter(_ chain: String, in namespace: NetworkNamespace) async throws -> UInt64 {
             let said = try await tool(
                 "ip",
@@ -71,11 +88,8 @@ extension SystemTests {
                 // Open connections only: the last packets of a closed one belong to no socket. And packets that the
                 // loopback's MTU has room for, so that nobody has to cut them.
                 try await mover.tell("hold 6 0")
-                try await Task.sleep(for: .milliseconds(500))  // until the last acknowledgement
+                let (sent, received) = try await Self.settled(in: namespace)
                 let before = try await daemon.snapshot().bytes(of: mover)
-                let (sent, received) = (
-                    try await Self.counter("output", in: namespace), try await Self.counter("input", in: namespace)
-                )
                 for round in 1...4 {
                     try await mover.tell("use 6 \(round * 4_001)")
                     #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
@@ -83,11 +97,10 @@ extension SystemTests {
                     daemon = try await pinned.start()
                 }
                 #expect(try await daemon.counted(mover) == mover.moved)
-                try await Task.sleep(for: .milliseconds(500))
+                let last = try await Self.settled(in: namespace)
                 let after = try await daemon.snapshot()
                 let grown = after.bytes(of: mover).growth(since: before)
-                #expect(try await grown.wireSent == Self.counter("output", in: namespace) - sent)
-                #expect(try await grown.wireReceived == Self.counter("input", in: namespace) - received)
+                #expect(grown.wireSent == last.sent - sent && grown.wireReceived == last.received - received)
                 // What calls, TCP and packets say of each socket agrees, though three daemons have counted it.
                 let audit = try await Program.run(
                     Machine.programs.client,

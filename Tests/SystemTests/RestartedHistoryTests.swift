@@ -72,8 +72,7 @@ extension SurfaceTests {
                     let rest = isLocked ? 700 : Int.random(in: 0...300, using: &random)
                     try await Task.sleep(for: .milliseconds(rest))
                 }
-                // Until a checkpoint has what was counted.
-                if round == 1 { try await Task.sleep(for: .seconds(1)) }
+                if round == 1 { #expect(try await daemon.waitForCheckpoint(), "no checkpoint") }
                 #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
                 locker?.signal(SIGKILL)
                 _ = try await locker?.exit()

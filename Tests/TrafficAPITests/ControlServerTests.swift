@@ -248,7 +248,7 @@ struct ControlServerTests {
     @Test("A client that reads nothing holds little memory, delays no other client and is closed in the end")
     func backPressure() async throws {
         var limits = ControlServer.Limits()
-        limits.stallTimeout = .seconds(3)
+        limits.stallTimeout = .seconds(10)
         try await TestServer.with(limits: limits) { server in
             let large = Fixture.snapshot(sockets: 2000)
             server.box.readings.publish(Reading(snapshot: large))

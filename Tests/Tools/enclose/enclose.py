@@ -149,11 +149,13 @@ def main():
     # Whoever starts this program with a signal ignored (nohup) wants it to go on.
     ending = {one for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) != signal.SIG_IGN}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ending | {signal.SIGCHLD})
-    child = subprocess.Popen(
+    # Kept, because an object that is deleted takes the status of a command that has ended already.
+    process = subprocess.Popen(
         command,
         env={**os.environ, "TRAFFICD_TEST_FOLDER": folder},
         preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
-    ).pid
+    )
+    child = process.pid
     status, came = None, None
     while status is None and came is None:
         number = signal.sigwait(ending | {signal.SIGCHLD})
