@@ -112,6 +112,27 @@ struct CapturePlanTests {
         #expect(throws: CaptureError.self) { try without("inet_sendmsg") }
     }
 
+    @Test("a substitute that this kernel needs not is none that is missing")
+    func needlessSubstitute() throws {
+        let withoutIPv6 = { (hook: BPFPrograms.Hook) in !hook.program.hasPrefix("inet6_") }
+        let plan = try Self.plan(.kprobe, refusing: ["datagram_consumed"], isKnown: withoutIPv6)
+        #expect(plan.names.contains("inet_recvmsg_returned") && !plan.names.contains("datagram_consumed"))
+        #expect(throws: CaptureError.self) {
+            try Self.plan(.kprobe, refusing: ["datagram_consumed", "inet_recvmsg_returned"], isKnown: withoutIPv6)
+        }
+    }
+
+    @Test("where the kernel may skip programs, the methods without twins say so")
+    func skippedPrograms() throws {
+        var preempting = Self.facts
+        preempting.preemptsTracepoints = true
+        for method in Self.methods {
+            let plans = try [Self.facts, preempting].map { try Self.plan(method, facts: $0).blindSpots }
+            let says = plans.map { $0.contains(BPFPrograms.skippedProgramBlindSpot) }
+            #expect(says == [false, method == .fexit || method == .kprobe])
+        }
+    }
+
     @Test("where a kernel shows nothing of itself, the form is used that is right on every kernel")
     func nothingShown() {
         let facts = KernelFacts(nil)
@@ -125,7 +146,8 @@ struct CapturePlanTests {
         var order: [BPFPrograms.Hook] = []
         var users: [BPFPrograms.Hook: [CaptureMethod]] = [:]
         for method in self.methods {
-            for hook in BPFPrograms.of(method, preempting) + (method == .fexit ? BPFPrograms.framesByExit : []) {
+            let hooks = BPFPrograms.of(method, preempting, isKnown: { _ in true })
+            for hook in hooks + (method == .fexit ? BPFPrograms.framesByExit : []) {
                 if users[hook] == nil { order.append(hook) }
                 users[hook, default: []].append(method)
             }

@@ -119,11 +119,16 @@ enum BPFPrograms {
 
     // MARK: The table
 
-    static func of(_ method: CaptureMethod, _ facts: KernelFacts = .ofThisKernel) -> [Hook] {
+    /// - Parameter isKnown: Whether the kernel has the place of a program.
+    static func of(
+        _ method: CaptureMethod,
+        _ facts: KernelFacts = .ofThisKernel,
+        isKnown: (Hook) -> Bool = \.isKnownToKernel
+    ) -> [Hook] {
         switch method {
         case .fexit:
             self.fexit
-                + (self.framesByTracepoint.allSatisfy(\.isKnownToKernel) ? self.framesByTracepoint : self.framesByExit)
+                + (self.framesByTracepoint.allSatisfy(isKnown) ? self.framesByTracepoint : self.framesByExit)
                 + self.everyMethod + self.ends + self.lists
         case .tracepoint:
             self.tracepoint + (facts.preemptsTracepoints ? self.twins : []) + self.everyMethod + self.ends + self.lists
@@ -303,6 +308,8 @@ enum BPFPrograms {
     }
     private static let skippedCallBlindSpot =
         "datagrams of calls for which the kernel skips a program (`missed_runs`); TCP's numbers make up for the others"
+    static let skippedProgramBlindSpot =
+        "calls for which this kernel skips a program (`missed_runs`): their bytes may be missing, and only `tracepoint` makes up for them"
     private static let skippedEndBlindSpot =
         "the last bytes, up to one refresh, of connections that end while another ends on the same processor"
 

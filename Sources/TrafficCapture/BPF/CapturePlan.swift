@@ -20,7 +20,7 @@ struct CapturePlan {
         refused: [String: String] = [:],
         isKnown: (BPFPrograms.Hook) -> Bool = \.isKnownToKernel
     ) throws(CaptureError) {
-        var (programs, missing) = Self.split(method, facts: facts, refused: refused, isKnown: isKnown)
+        var (programs, missing, needless) = Self.split(method, facts: facts, refused: refused, isKnown: isKnown)
         let unused = BPFPrograms.unused(with: wire)
         programs.removeAll { unused.contains($0.program) }
         missing.removeAll { unused.contains($0.hook.program) }
@@ -29,12 +29,15 @@ struct CapturePlan {
             missing.removeAll { BPFPrograms.sweepSubstitutes.contains($0.hook.program) }
         }
         var blindSpots = BPFPrograms.blindSpots(of: method)
+        if facts.preemptsTracepoints && [.fexit, .kprobe].contains(method) {
+            blindSpots.append(BPFPrograms.skippedProgramBlindSpot)
+        }
         for (hook, reason) in missing {
             switch hook.without {
             case .blind(let spot):
                 blindSpots.append("\(spot) (\(reason))")
             case .substitute(let substitutes, let spot)
-            where substitutes.isSubset(of: programs.map(\.program)):
+            where substitutes.subtracting(needless).isSubset(of: programs.map(\.program)):
                 if let spot { blindSpots.append("\(spot) (\(reason))") }
             case .substitute(let substitutes, _):
                 let others = substitutes.sorted().map { "\($0): \(refused[$0] ?? "not there")" }.joined(separator: ", ")
@@ -59,15 +62,16 @@ struct CapturePlan {
     private typealias Missing = (hook: BPFPrograms.Hook, reason: String)
 
     /// Which programs of the method can be used. A program leaves with its companions, and one reason is enough.
+    /// `needless`: programs whose place this kernel lacks, and nothing is missing.
     private static func split(
         _ method: CaptureMethod,
         facts: KernelFacts,
         refused: [String: String],
         isKnown: (BPFPrograms.Hook) -> Bool
-    ) -> (programs: [BPFPrograms.Hook], missing: [Missing]) {
-        var programs = BPFPrograms.of(method, facts)
+    ) -> (programs: [BPFPrograms.Hook], missing: [Missing], needless: Set<String>) {
+        var programs = BPFPrograms.of(method, facts, isKnown: isKnown)
         var missing: [Missing] = []
-        var lacking: Set<String> = []
+        var (lacking, needless): (Set<String>, Set<String>) = ([], [])
         for hook in programs {
             if let reason = refused[hook.program] {
                 missing.append((hook, "\(hook.program): \(reason)"))
@@ -75,7 +79,11 @@ struct CapturePlan {
                 missing.append((hook, "\(hook.program): the walk through socket storage is not safe on this kernel"))
             } else if !isKnown(hook) {
                 lacking.insert(hook.program)
-                if !hook.kernelMayLackPlace { missing.append((hook, "the kernel has no \(hook.place)")) }
+                if hook.kernelMayLackPlace {
+                    needless.insert(hook.program)
+                } else {
+                    missing.append((hook, "the kernel has no \(hook.place)"))
+                }
             }
         }
         let companions = missing.reduce(into: Set<String>()) {
@@ -87,7 +95,7 @@ struct CapturePlan {
             let companions = BPFPrograms.companions(of: missing.hook.program)
             return companions.count > 1 && !said.insert(companions).inserted
         }
-        return (programs, missing)
+        return (programs, missing, needless)
     }
 
     var names: Set<String> { Set(self.programs.map(\.program)) }
