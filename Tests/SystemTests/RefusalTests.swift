@@ -52,8 +52,15 @@ extension SystemTests {
                     ["--runtime-directory", daemon.directories.runtime.path, "doctor"]
                 )
                 let text = String(decoding: doctor.output, as: UTF8.self)
+                #expect(text.hasPrefix("NOT EXACT"))
                 #expect(text.contains("sweep_held_sockets: Operation not permitted"))
                 #expect(text.contains("trafficd check"))
+                let top = try await Program.run(
+                    Machine.programs.client,
+                    ["--runtime-directory", daemon.directories.runtime.path, "top", "--once"]
+                )
+                let first = String(decoding: top.output, as: UTF8.self).split(separator: "\n").first
+                #expect(first?.contains("NOT EXACT") == true, "\(top.error)")
             }
             let check = try await Program.run(
                 launcher.program,

@@ -116,6 +116,9 @@ struct FrameTests {
             )
             state.receive(snapshot)
         },
+        Scene(name: "40x24-poll", width: 40) { $0.receive(try Self.polled()) },
+        Scene(name: "20x5-poll", width: 20, height: 5) { $0.receive(try Self.polled()) },
+        Scene(name: "80x24-poll") { $0.receive(try Self.polled()) },
         Scene(name: "80x24-empty", ticks: 0) { state in
             var snapshot = try Fixture.snapshot()
             snapshot.processes = []
@@ -123,6 +126,19 @@ struct FrameTests {
             state.receive(snapshot)
         },
     ]
+
+    static func polled() throws -> Snapshot {
+        var snapshot = try Fixture.snapshot(tick: 30)
+        snapshot.host.name = "a-host-with-a-long-name.example.org"
+        snapshot.capture = CaptureStatus(
+            method: .poll,
+            reason: "fexit: sweep_held_sockets: Operation not permitted; tracepoint: the same",
+            hooks: [],
+            blindSpots: ["UDP is not seen."],
+            loss: CaptureLoss()
+        )
+        return snapshot
+    }
 
     @Test("a screen looks as it did", arguments: Self.scenes)
     func screen(_ scene: Scene) throws {

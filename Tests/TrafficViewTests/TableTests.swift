@@ -218,6 +218,21 @@ struct TableTests {
         )
     }
 
+    @Test("where only poll is left, the doctor begins with that", arguments: [80, 40])
+    func polled(width: Int) throws {
+        let snapshot = try FrameTests.polled()
+        let report = DoctorReport(
+            capture: snapshot.capture,
+            daemon: snapshot.daemon,
+            host: snapshot.host,
+            checks: [.init(name: "method", status: .degraded, detail: "poll", remedy: "mend the kernel")]
+        )
+        let frame = DoctorView(typeface: Fixture.unicode, width: width).frame(of: report)
+        FrameTests.check(frame, width: width, height: .max, typeface: Fixture.unicode)
+        #expect(frame.plainText.hasPrefix("NOT EXACT: every exact method is"))
+        try FrameTests.compare(frame.plainText, with: "doctor-poll-\(width)")
+    }
+
     @Test("the doctor says what is wrong, what it costs and what would help", arguments: [80, 40])
     func doctor(width: Int) throws {
         let snapshot = try Fixture.snapshot()

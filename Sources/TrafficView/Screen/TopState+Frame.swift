@@ -48,7 +48,8 @@ extension TopState {
 
     var headerHeight: Int { self.size.height >= 14 ? 3 : self.size.height >= 10 ? 2 : 1 }
     /// The line of notices. A screen of fewer than 7 lines shows the notices in place of the totals.
-    var noticeHeight: Int { self.size.height >= 7 && !self.notices.isEmpty ? 1 : 0 }
+    var noticeHeight: Int { self.size.height >= Self.leastHeightWithNotices && !self.notices.isEmpty ? 1 : 0 }
+    static let leastHeightWithNotices = 7
     var footerHeight: Int {
         if case .filter = self.mode { return 1 }
         return self.size.height >= 8 ? 1 : 0

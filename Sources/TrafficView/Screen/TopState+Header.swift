@@ -33,12 +33,15 @@ extension TopState {
             "\(counted(processes, "process", "processes"))\(separator)\(counted(sockets, "socket", "sockets")) "
         let seconds = seconds(from: snapshot.countingSince, to: snapshot.takenAt)
         line.add(" ")
+        // First, because what follows may find no room.
+        if snapshot.capture.isFallback {
+            line.add("NOT EXACT: \(snapshot.capture.method.rawValue), see c", .error)
+            line.addWhole([(separator, .dim)])
+        }
         line.add(self.typeface.printable(snapshot.host.name, limit: 64), .title)
         line.addWhole([(separator, .dim), ("counting ", .label), (TimeText.duration(seconds: seconds), .plain)])
-        line.addWhole([(separator, .dim)])
-        if snapshot.capture.isFallback {
-            line.addWhole([("NOT EXACT: \(snapshot.capture.method.rawValue), see c", .error)])
-        } else {
+        if !snapshot.capture.isFallback {
+            line.addWhole([(separator, .dim)])
             line.addWhole([(snapshot.capture.method.rawValue, snapshot.capture.isDegraded ? .warning : .plain)])
         }
         let blind = snapshot.capture.isFallback ? 0 : snapshot.capture.blindSpots.count
@@ -52,6 +55,7 @@ extension TopState {
 
     private func shortRow(_ snapshot: Snapshot) -> Frame.Row {
         var line = self.line()
+        if snapshot.capture.isFallback { line.add("NOT EXACT ", .error) }
         if self.size.width < 28 {
             let rates = snapshot.totals.rates
             line.add(self.typeface.up + self.units.short(rates.sent), .sent)
@@ -190,6 +194,11 @@ extension TopState {
         }
         if self.grouping != .process { notices.append(("by \(self.grouping.rawValue)", .pinned)) }
         if self.pinned != nil { notices.append(("frozen row first", .pinned)) }
+        // Last, because it is long. A screen without a line for notices has its rates there.
+        let capture = self.timeline.snapshot?.capture
+        if self.size.height >= Self.leastHeightWithNotices, let reason = capture?.reason, capture?.isFallback == true {
+            notices.append(("why not exact: \(self.typeface.printable(reason, limit: 200))", .warning))
+        }
         return notices
     }
 

@@ -14,6 +14,13 @@ public struct DoctorView: Sendable {
     /// - Parameter showsLimits: Also how much users may make the daemon keep.
     public func frame(of report: DoctorReport, showsLimits: Bool = false) -> Frame {
         var rows: [Frame.Row] = []
+        if report.capture.isFallback {
+            rows += self.rows(
+                "",
+                "NOT EXACT: every exact method is refused. trafficd polls: it sees only TCP, and misses the last bytes of connections",
+                .error
+            )
+        }
         let host =
             "trafficd \(report.daemon.version), pid \(report.daemon.pid), on \(report.host.name), Linux \(report.host.kernel)"
         rows += self.rows("", host, .title)
@@ -78,7 +85,7 @@ public struct DoctorView: Sendable {
         _ role: Style.Role = .plain,
         labelRole: Style.Role = .label
     ) -> [Frame.Row] {
-        let indent = label.isEmpty && role == .title ? 0 : Self.labelWidth
+        let indent = label.isEmpty && (role == .title || role == .error) ? 0 : Self.labelWidth
         let lines = self.typeface.wrapped(self.typeface.printable(text), to: self.width - indent)
         return lines.enumerated().map { index, text in
             var line = Line(width: self.width, typeface: self.typeface)
