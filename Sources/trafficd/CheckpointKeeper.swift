@@ -8,13 +8,7 @@ struct CheckpointKeeper {
     private let file: CheckpointFile
     private let countingSince: Timestamp
     private let logger: Logger
-    /// Writing a checkpoint takes time for each process and socket. So after one the keeper rests twenty times as long,
-    /// and what was read meanwhile stays in the kernel a little longer. Time of a processor: while a machine stood still,
-    /// nothing was written, and monitoring systems must not wait for twenty times that. But where writing has to wait, the
-    /// keeper rests as long, up to ``longestWait``, so that counting goes on between.
-    private var restsUntil: UInt64 = 0
-    private static let restFactor: UInt64 = 20
-    private static let longestWait: UInt64 = 5_000_000_000
+    private var pace = CheckpointPace()
     /// Whether the file has a checkpoint of this daemon.
     private var hasCheckpoint = false
     /// Successive failures to write.
@@ -22,7 +16,6 @@ struct CheckpointKeeper {
     /// After so many failures, a second apart, the daemon goes on without checkpoints. Until then the kernel keeps what
     /// was read.
     private static let failureLimit = 5
-    private static let retryNanoseconds: UInt64 = 1_000_000_000
 
     init(_ file: CheckpointFile, countingSince: Timestamp, logger: Logger) {
         (self.file, self.countingSince, self.logger) = (file, countingSince, logger)
@@ -58,7 +51,7 @@ struct CheckpointKeeper {
     ) throws(CaptureError) -> Bool {
         let (began, work) = (MonotonicClock.nanoseconds(), MonotonicClock.threadNanoseconds())
         guard let position = source.position else { return true }
-        guard began >= self.restsUntil || isLast || !rests && self.failures == 0 else { return false }
+        guard !self.pace.rests(at: began) || isLast || !rests && self.failures == 0 else { return false }
         do {
             try self.file.write(ledger, at: position, countingSince: self.countingSince)
             if self.failures >= Self.failureLimit { self.logger.notice("checkpoints are written again") }
@@ -66,7 +59,7 @@ struct CheckpointKeeper {
             self.hasCheckpoint = true
         } catch {
             self.failures += 1
-            self.restsUntil = began + Self.retryNanoseconds
+            self.pace.failed(at: began)
             guard self.failures >= Self.failureLimit else { return false }
             // The daemon goes on, and acknowledges what it has read. The old checkpoint lacks that, so it goes.
             self.file.remove()
@@ -76,9 +69,11 @@ struct CheckpointKeeper {
             }
         }
         try source.acknowledge()
-        let rest = (MonotonicClock.threadNanoseconds() -| work) *| Self.restFactor
-        let now = MonotonicClock.nanoseconds()
-        self.restsUntil = max(self.restsUntil, now +| max(rest, min(now -| began, Self.longestWait)))
+        self.pace.wrote(
+            since: began,
+            work: MonotonicClock.threadNanoseconds() -| work,
+            at: MonotonicClock.nanoseconds()
+        )
         return true
     }
 }
