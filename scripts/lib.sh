@@ -66,17 +66,14 @@ archive() {
 
 # without_services COMMAND...: installs packages without starting their services. We need nginx, but no running web
 # server.
-without_services() {
-    local policy=/usr/sbin/policy-rc.d result=0
-    if [[ -e $policy ]]; then
-        "$@"
-        return
+without_services() (
+    policy=/usr/sbin/policy-rc.d
+    if [[ ! -e $policy ]]; then
+        trap 'as_root rm -f "$policy"' EXIT # also if somebody interrupts apt
+        as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy"
     fi
-    as_root sh -c "printf '#!/bin/sh\nexit 101\n' >$policy && chmod +x $policy"
-    "$@" || result=$?
-    as_root rm -f "$policy"
-    return "$result"
-}
+    "$@"
+)
 
 # What a build needs beside the toolchain.
 build_packages=(libbpf-dev libelf-dev libncurses-dev libcurl4-openssl-dev libmd-dev libsqlite3-dev libyaml-dev libzstd-dev zlib1g-dev)

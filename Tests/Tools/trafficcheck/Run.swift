@@ -99,7 +99,10 @@ struct Run: AsyncParsableCommand {
         print(line: AccuracyRow.headerLine)
         var failed = false
         for method in self.method.isEmpty ? ["fexit", "tracepoint", "kprobe"] : self.method {
-            for refused in self.refusals(of: method) {
+            var refusals = self.refusals(of: method)
+            // A method that this kernel lacks is said once.
+            if refusals.count > 1, try await !self.isOffered(method, programs, lab, directories) { refusals = [nil] }
+            for refused in refusals {
                 let exact = try await self.check(method, refused, scenarios, programs, lab, directories)
                 failed = failed || !exact
             }
@@ -125,6 +128,42 @@ struct Run: AsyncParsableCommand {
         return row
     }
 
+    private func start(
+        _ method: String,
+        _ refused: String?,
+        _ programs: Programs,
+        _ lab: NetworkLab,
+        _ directories: DaemonDirectories
+    ) async throws -> Daemon {
+        var launcher = lab.near.launcher
+        if let refused, let refuser {
+            launcher.arguments += ["env", "LD_PRELOAD=\(refuser)", "REFUSE_BPF=\(refused)"]
+        }
+        // No process's row may leave the list between two comparisons. Packets of no socket are compared, too.
+        return try await Daemon(
+            programs,
+            method: method,
+            interval: self.interval,
+            directories: directories,
+            arguments: ["--keep-exited", "86400"] + (method == "lifecycle" ? [] : ["--wire", "audited"]),
+            launcher: launcher
+        )
+    }
+
+    private func isOffered(
+        _ method: String,
+        _ programs: Programs,
+        _ lab: NetworkLab,
+        _ directories: DaemonDirectories
+    ) async throws -> Bool {
+        do {
+            _ = try await self.start(method, nil, programs, lab, directories).stop()
+            return true
+        } catch is Daemon.Refusal {
+            return false
+        }
+    }
+
     private func check(
         _ method: String,
         _ refused: String?,
@@ -134,20 +173,8 @@ struct Run: AsyncParsableCommand {
         _ directories: DaemonDirectories
     ) async throws -> Bool {
         let daemon: Daemon
-        var launcher = lab.near.launcher
-        if let refused, let refuser {
-            launcher.arguments += ["env", "LD_PRELOAD=\(refuser)", "REFUSE_BPF=\(refused)"]
-        }
         do {
-            // No process's row may leave the list between two comparisons. Packets of no socket are compared, too.
-            daemon = try await Daemon(
-                programs,
-                method: method,
-                interval: self.interval,
-                directories: directories,
-                arguments: ["--keep-exited", "86400"] + (method == "lifecycle" ? [] : ["--wire", "audited"]),
-                launcher: launcher
-            )
+            daemon = try await self.start(method, refused, programs, lab, directories)
         } catch let refusal as Daemon.Refusal {
             let isRequired = self.require.contains(method)
             print(line: self.row(method, refused, isRequired ? .failed : .notOffered, refusal.message).line)
