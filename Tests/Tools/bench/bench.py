@@ -77,9 +77,11 @@ class Bench:
                 process.wait()
 
     @contextlib.contextmanager
-    def daemon(self, *options: str):
+    def daemon(self, *options: str, preloaded: str | None = None):
         directory = tempfile.mkdtemp(dir=self.work)
-        with self.child(self.program("trafficd"), "run", "--runtime-directory", directory, *options) as process:
+        environment = {"LD_PRELOAD": preloaded} if preloaded else None
+        command = [self.program("trafficd"), "run", "--runtime-directory", directory, *options]
+        with self.child(*command, environment=environment) as process:
             control = pathlib.Path(directory, "control.sock")
             for _ in range(200):
                 if control.exists():

@@ -1,0 +1,17 @@
+/*
+ * A kernel whose type information shows no variables: preloaded into trafficd, this library answers so for libbpf. The
+ * daemon then can't see whether the kernel skips programs, and attaches a twin to each program that counts calls.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+struct btf;
+
+int btf__find_by_name_kind(const struct btf *types, const char *name, unsigned int kind)
+{
+	int (*next)(const struct btf *, const char *, unsigned int) = dlsym(RTLD_NEXT, "btf__find_by_name_kind");
+
+	return strcmp(name, "runqueues") ? next(types, name, kind) : -ENOENT;
+}
