@@ -69,7 +69,7 @@ let package = Package(
         .target(name: "CTrafficABI"),
         // Sockets that are files: Swift has no convenient way to name one.
         .target(name: "CUnixSocket", cSettings: [.treatAllWarnings(as: .error)]),
-        .executableTarget(name: "bpfembed", swiftSettings: strict),
+        .executableTarget(name: "bpfembed", dependencies: ["CZlib"], swiftSettings: strict),
         .plugin(
             name: "BPFBuildPlugin",
             capability: .buildTool(),
@@ -107,7 +107,9 @@ let package = Package(
         // The rim: kernel in, text out.
         .target(
             name: "TrafficCapture",
-            dependencies: ["CLibbpf", "CLinux", "CNamespaceWalk", "CPrivileges", "CTrafficABI", "TrafficModel"],
+            dependencies: [
+                "CLibbpf", "CLinux", "CNamespaceWalk", "CPrivileges", "CTrafficABI", "CZlib", "TrafficModel",
+            ],
             swiftSettings: strict,
             plugins: ["BPFBuildPlugin"]
         ),

@@ -43,17 +43,11 @@ need_packages() {
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# deb_with_other_programs DEB DIRECTORY FILE: makes a later version of the package. One letter of a name in its BPF
-# objects is another, so to the daemon these are other programs, with the same work to do.
+# deb_with_other_programs DEB DIRECTORY FILE: makes a later version of the package, with other BPF programs.
 deb_with_other_programs() {
-    local hex
     dpkg-deb -R "$1" "$2"
     sed -i 's/^Version: .*/&+next/' "$2/DEBIAN/control"
-    cp "$2/usr/sbin/trafficd" "$2/before"
-    hex=$(printf urgent_mark | od -An -tx1 | tr -d ' \n') # the objects are in the daemon as hexadecimal digits
-    sed -i "s/$hex/$(printf urgent_mask | od -An -tx1 | tr -d ' \n')/g" "$2/usr/sbin/trafficd"
-    if cmp -s "$2/before" "$2/usr/sbin/trafficd"; then die "the next version has the same programs"; fi
-    rm "$2/before"
+    "$root/Tests/Tools/otherprograms/otherprograms.py" "$2/usr/sbin/trafficd"
     (cd "$2" && sed -i "s|.*usr/sbin/trafficd\$|$(md5sum usr/sbin/trafficd)|" DEBIAN/md5sums)
     dpkg-deb --root-owner-group --build "$2" "$3" >/dev/null
 }

@@ -1,9 +1,10 @@
 // bpfembed SOURCE.bpf.c OUTPUT.swift NAME CPU
 //
-// Compiles a BPF program and writes the object as Swift source: one hexadecimal StaticString. That compiles in a tenth
-// of a second; an array literal of 64 KiB takes seven seconds. NAME is the name of the string, CPU the instruction set
-// (clang's -mcpu).
+// Compiles a BPF program and writes the object as Swift source: compressed, as one hexadecimal StaticString. That compiles
+// in a tenth of a second; an array literal of 64 KiB takes seven seconds. NAME is the name of the value, CPU the
+// instruction set (clang's -mcpu).
 
+import CZlib
 import Foundation
 
 func fail(_ message: String) -> Never {
@@ -37,6 +38,25 @@ func run(_ tool: String, _ arguments: [String]) {
     guard process.terminationStatus == 0 else { fail("\(tool) exited with \(process.terminationStatus)") }
 }
 
+/// As RFC 1950 has it.
+func compressed(_ bytes: Data) -> Data {
+    var size = compressBound(uLong(bytes.count))
+    var result = Data(count: Int(size))
+    let status = result.withUnsafeMutableBytes { target in
+        bytes.withUnsafeBytes { source in
+            compress2(
+                target.bindMemory(to: Bytef.self).baseAddress,
+                &size,
+                source.bindMemory(to: Bytef.self).baseAddress,
+                uLong(source.count),
+                Z_BEST_COMPRESSION
+            )
+        }
+    }
+    guard status == Z_OK else { fail("zlib can't compress the object: \(status)") }
+    return result.prefix(Int(size))
+}
+
 guard CommandLine.arguments.count == 5 else { fail("usage: bpfembed SOURCE.bpf.c OUTPUT.swift NAME CPU") }
 let source = URL(fileURLWithPath: CommandLine.arguments[1])
 let output = URL(fileURLWithPath: CommandLine.arguments[2])
@@ -66,13 +86,13 @@ run("llvm-objcopy", ["--strip-debug", object.path])
 
 do {
     let bytes = try Data(contentsOf: object)
-    let hexadecimal = bytes.map { byte in
+    let hexadecimal = compressed(bytes).map { byte in
         let digits = String(byte, radix: 16)
         return byte < 16 ? "0\(digits)" : digits
     }.joined()
     let text = """
         // Made by bpfembed from \(source.lastPathComponent).
-        let \(name): StaticString = "\(hexadecimal)"
+        let \(name) = EmbeddedObject.Compressed(size: \(bytes.count), hexadecimal: "\(hexadecimal)")
 
         """
     try Data(text.utf8).write(to: output, options: .atomic)
