@@ -93,23 +93,29 @@ extension SystemTests {
 
         /// Makes as many requests as the machine makes in the time of a measurement.
         ///
-        /// - Returns: How many sends were certainly in that time: those of others may count or not.
-        private func measureRequests(_ daemon: Daemon) async throws -> (cost: CaptureCost, sends: UInt64) {
+        /// - Returns: How many sends were certainly in that time, and the programs' runs before it. Other sends may count
+        ///   or not.
+        private func measureRequests(
+            _ daemon: Daemon
+        ) async throws -> (cost: CaptureCost, sends: UInt64, before: [Int: UInt64]) {
+            let before = try await self.runs(daemon)
+            let asked = ContinuousClock.now
             let doctor = try self.doctor(daemon, "--duration", "5", "--format", "json")
             try #require(try await self.awaitBegin(of: doctor, daemon))
-            var batches: [(began: ContinuousClock.Instant, sends: UInt64)] = []
+            var batches: [(began: ContinuousClock.Instant, ended: ContinuousClock.Instant, sends: UInt64)] = []
             while batches.count < 100 {
                 let began = ContinuousClock.now
                 let sends = try await self.makeRequests(20)
                 guard self.isMeasuring(daemon) else { break }
-                batches.append((began, sends))
+                batches.append((began, ContinuousClock.now, sends))
             }
             try await self.awaitEnd(daemon)
             let ended = ContinuousClock.now
             let cost = try await self.cost(doctor)
-            // The measurement begins a moment after the switch that this test sees, and no later than this.
-            let begun = ended - .seconds(cost.seconds)
-            return (cost, batches.reduce(0) { $0 + ($1.began >= begun ? $1.sends : 0) })
+            // The measurement began some time after this test asked for it, and ended before this test saw that.
+            let (begun, over) = (ended - .seconds(cost.seconds), asked + .seconds(cost.seconds))
+            let certain = batches.filter { $0.began >= begun && $0.ended <= over }
+            return (cost, certain.reduce(0) { $0 + $1.sends }, before)
         }
 
         @Test(
@@ -120,8 +126,7 @@ extension SystemTests {
         func counts() async throws {
             try await withDaemon { daemon in
                 try await self.expectStandstill(daemon)
-                let before = try await self.runs(daemon)
-                let (cost, sends) = try await look(every: .zero, until: { $0.sends > 0 }) {
+                let (cost, sends, before) = try await look(every: .zero, until: { $0.sends > 0 }) {
                     try await self.measureRequests(daemon)
                 }
                 #expect(sends > 0)

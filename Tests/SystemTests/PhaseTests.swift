@@ -387,7 +387,7 @@ extension SystemTests {
             }
         }
 
-        /// - Returns: Whether the steps that the server did not delay were shorter than those that it did.
+        /// - Returns: Whether each step that the server delayed took at least that long, and the others less.
         private func measureSlowPeers(_ daemon: Daemon) async throws -> Bool {
             let records = (Records(), Records())
             let start = TrafficClock.nanoseconds()

@@ -43,7 +43,6 @@ extension SystemTests {
             #expect(left.isEmpty, "left in the kernel: \(left)")
         }
 
-        /// Bytes of the IP packets that passed a chain of the namespace.
         /// Two equal readings: the last acknowledgements have passed.
         private static func settled(in namespace: NetworkNamespace) async throws -> (sent: UInt64, received: UInt64) {
             let read = {
@@ -61,6 +60,7 @@ extension SystemTests {
             }.counters
         }
 
+        /// Bytes of the IP packets that passed a chain of the namespace.
         private static func counter(_ chain: String, in namespace: NetworkNamespace) async throws -> UInt64 {
             let said = try await tool(
                 "ip",
@@ -100,7 +100,8 @@ extension SystemTests {
                 let last = try await Self.settled(in: namespace)
                 let after = try await daemon.snapshot()
                 let grown = after.bytes(of: mover).growth(since: before)
-                #expect(grown.wireSent == last.sent - sent && grown.wireReceived == last.received - received)
+                #expect(grown.wireSent == last.sent - sent)
+                #expect(grown.wireReceived == last.received - received)
                 // What calls, TCP and packets say of each socket agrees, though three daemons have counted it.
                 let audit = try await Program.run(
                     Machine.programs.client,

@@ -309,7 +309,7 @@ enum BPFPrograms {
     private static let skippedCallBlindSpot =
         "datagrams of calls for which the kernel skips a program (`missed_runs`); TCP's numbers make up for the others"
     static let skippedProgramBlindSpot =
-        "calls for which this kernel skips a program (`missed_runs`): their bytes may be missing, and only `tracepoint` makes up for them"
+        "calls for which this kernel may skip a program (`missed_runs`): their bytes may be missing; `tracepoint` misses fewer"
     private static let skippedEndBlindSpot =
         "the last bytes, up to one refresh, of connections that end while another ends on the same processor"
 

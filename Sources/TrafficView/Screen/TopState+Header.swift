@@ -58,8 +58,8 @@ extension TopState {
         if snapshot.capture.isFallback { line.add("NOT EXACT ", .error) }
         if self.size.width < 28 {
             let rates = snapshot.totals.rates
-            line.add(self.typeface.up + self.units.short(rates.sent), .sent)
-            line.add(" " + self.typeface.down + self.units.short(rates.received), .received)
+            line.addWhole([(self.typeface.up + self.units.short(rates.sent), .sent)])
+            line.addWhole([(" " + self.typeface.down + self.units.short(rates.received), .received)])
         } else {
             self.addTotals(snapshot.totals, to: &line, withTotals: false)
         }
@@ -211,6 +211,8 @@ extension TopState {
 
     var noticeRow: Frame.Row {
         var line = self.line()
+        // Then this line stands in place of the one that says so.
+        if self.noticeHeight == 0, self.timeline.snapshot?.capture.isFallback == true { line.add("NOT EXACT ", .error) }
         for (index, notice) in self.notices.enumerated() {
             if index > 0, !line.addWhole([("  ", .plain)]) { break }
             line.add(" \(notice.text) ", notice.role)

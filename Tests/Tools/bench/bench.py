@@ -99,11 +99,15 @@ class Bench:
             json.loads(process.stdout.readline())
             yield
 
+    def status(self, directory: str) -> dict:
+        """How a daemon captures."""
+        export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
+        return json.loads(subprocess.check_output(export))["capture"]
+
     def capture(self) -> str:
         """The capture method that the daemon uses on this machine."""
         with self.daemon() as (_process, directory):
-            export = [self.program("trafficctl"), "export", "--format", "json", "--runtime-directory", directory]
-            capture = json.loads(subprocess.check_output(export))["capture"]
+            capture = self.status(directory)
         if capture["method"] == "poll":
             sys.exit(f"nothing to measure: {capture['reason']}")
         return f"method `{capture['method']}`"

@@ -1,6 +1,7 @@
 /*
- * A kernel whose type information shows no variables: preloaded into trafficd, this library answers so for libbpf. The
- * daemon then can't see whether the kernel skips programs, and attaches a twin to each program that counts calls.
+ * Hides the variable `runqueues` of the kernel, by which trafficd sees whether type information has variables at all.
+ * Preloaded into a daemon that then can't see whether the kernel skips programs, and that attaches a twin to each program
+ * that counts calls.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
