@@ -127,7 +127,9 @@ static __always_inline int destroyed(struct sock *sk)
 
 	tcp = tcp_of(sk);
 	if (!socket) {
-		if (chosen.counts_streams && tcp && !has_upper_layer(tcp) && accepted_bytes(tcp) + READ(tcp, bytes_received))
+		/* Before the baseline is done, sockets older than the capture have no storage yet, and none is needed. */
+		if (told.baseline_done && chosen.counts_streams && tcp && !has_upper_layer(tcp) &&
+		    accepted_bytes(tcp) + READ(tcp, bytes_received))
 			COUNT_LOSS(sockets_lost, 1);
 		return 0;
 	}

@@ -307,6 +307,35 @@ struct LiveCaptureTests {
         #expect(used.joined().allSatisfy { $0.identity.pid == getpid() })
     }
 
+    @Test("sockets that end while a capture begins are no loss of it", arguments: [CaptureMethod.lifecycle, nil])
+    func endsAtTheStart(method: CaptureMethod?) throws {
+        // Some of these connections end after the programs are attached and before each older socket has its storage.
+        let program = """
+            import collections, select, socket, sys
+            listener = socket.create_server(("127.0.0.1", 0))
+            def connection():
+                client = socket.create_connection(listener.getsockname())
+                server, _ = listener.accept()
+                client.send(b"x")
+                server.recv(1)
+                return client, server
+            connections = collections.deque(connection() for _ in range(300))
+            print("ready", flush=True)
+            while not select.select([sys.stdin], [], [], 0.001)[0]:
+                for end in connections.popleft(): end.close()
+                connections.append(connection())
+            """
+        let (process, input, output) = try Self.python(program)
+        defer {
+            try? input.fileHandleForWriting.close()
+            process.waitUntilExit()
+        }
+        #expect(try output.nextLine() == "ready")
+        let capture = try BPFCapture(method: method ?? self.method)
+        try capture.sweep { _ in }
+        #expect(capture.status.loss.mapFull == 0)
+    }
+
     @Test("bytes that are unread at the capture's start count when they are received")
     func unreadAtStart() throws {
         let pair = try SocketPair()
