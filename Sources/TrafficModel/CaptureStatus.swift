@@ -10,8 +10,8 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
     public var blindSpots: [String]
     public var loss: CaptureLoss
     public var reports: ReportCounters
-    /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep, because the kernel has not said yet
-    /// that the rows are complete.
+    /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep: the kernel has not said yet that the rows
+    /// are complete, or rows that were read before are still in their place.
     package var awaitsRows = false
 
     public init(

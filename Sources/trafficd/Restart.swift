@@ -242,15 +242,15 @@ private struct Left {
     /// Takes over what the last capture has counted, also into the file: this daemon may be killed, too.
     mutating func readToTheEnd(_ capture: BPFCapture, _ file: CheckpointFile) throws {
         let deadline = MonotonicClock.nanoseconds() + Self.patience
-        var end: CaptureEvent
         repeat {
-            end = HostFacts.tick()
+            let end = HostFacts.tick()
             try capture.sweep { self.ledger.absorb($0) }
-        } while capture.status.awaitsRows && MonotonicClock.nanoseconds() < deadline
-        self.ledger.absorb(end)
-        if let position = capture.position {
+            self.ledger.absorb(end)
+            guard let position = capture.position else { continue }
             try file.write(self.ledger, at: position, countingSince: self.countingSince)
-        }
+            // Makes room for what the programs have put aside meanwhile.
+            try capture.acknowledge()
+        } while capture.status.awaitsRows && MonotonicClock.nanoseconds() < deadline
     }
 
     /// Nanoseconds. On a machine that is too busy for longer, the last bytes of sockets that closed in a flood are lost.

@@ -186,7 +186,7 @@ public final class BPFCapture: CaptureSource {
         }
         self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
         self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
-        self.status.awaitsRows = self.rows.isUnread
+        self.status.awaitsRows = self.rows.isBehind
         self.status.blindSpots = self.kernel.description.blindSpots + self.reads.blindSpots
         if self.walk?.isGone == true {
             self.status.blindSpots.append(
@@ -198,10 +198,8 @@ public final class BPFCapture: CaptureSource {
                 "open sockets that no process holds, for \(seconds) s: a program keeps the lock of a socket, and the walk waits for it"
             )
         }
-        if self.rows.isUnread {
-            self.status.blindSpots.append(
-                "late at present: some bytes of sockets that closed in a flood (the machine is too busy)"
-            )
+        if self.status.awaitsRows {
+            self.status.blindSpots.append("late at present: some bytes of sockets that closed in a flood")
         }
         try self.reads.endSweep()
     }

@@ -15,7 +15,7 @@ struct RowReader {
     private(set) var generation: UInt32 = 0
     private let gracePeriod: GracePeriod
     /// Whether the rows of the previous generation have not been read yet.
-    private(set) var isUnread = false
+    private var isUnread = false
     /// Closed sockets whose bytes are in those rows.
     private var goneSockets: [UInt64] = []
     /// Closed sockets whose bytes may be in rows of the present generation. Every sweep takes them from the queue,
@@ -23,6 +23,8 @@ struct RowReader {
     private var newlyGone: [UInt64] = []
     /// The value of `folded` when the generation was last raised.
     private var foldedBefore: UInt64 = 0
+    /// The value of `folded` at the last call of ``take(by:folded:isClosing:keepsRows:raise:drain:_:)``.
+    private var foldedAtLastTake: UInt64 = 0
     /// Number of readings so far. The generation wraps around; this number does not.
     private var readings: UInt64 = 0
     /// The generation that was read last.
@@ -73,6 +75,10 @@ struct RowReader {
         Position(readings: self.readings, lastRead: self.lastRead, gone: self.goneSockets + self.newlyGone)
     }
 
+    /// Whether bytes are in rows that have not been read: the rows are not complete yet, or those of the generation before
+    /// still have their place, because a restart may need them.
+    var isBehind: Bool { self.isUnread || self.foldedAtLastTake > self.foldedBefore }
+
     /// Removes the rows that were read.
     mutating func release() throws(CaptureError) {
         guard let taken else { return }
@@ -101,6 +107,7 @@ struct RowReader {
         _ emit: (CaptureEvent) -> Void
     ) throws(CaptureError) {
         self.newlyGone += self.gone.popAll(as: UInt64.self)
+        self.foldedAtLastTake = folded
         if self.isUnread { try self.readWhenComplete(by: deadline, emit) }
         if !keepsRows { try self.release() }
         // The next generation needs the place of the rows that were read.

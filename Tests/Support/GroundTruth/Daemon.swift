@@ -90,13 +90,16 @@ public final class Daemon {
         return try JSONDecoder().decode(Snapshot.self, from: answer.output)
     }
 
-    /// The first snapshot that was taken entirely after this call. What was moved before the call must be in the
-    /// snapshot.
+    /// The first snapshot that was taken entirely after this call, and of which the daemon does not say that bytes are
+    /// late. What was moved before the call must be in the snapshot.
     public func snapshot() async throws -> Snapshot {
         var now = timespec()
         clock_gettime(CLOCK_BOOTTIME, &now)
         let called = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
-        let snapshot = try await look(until: { $0.takenBoottimeNanoseconds > called }) {
+        let snapshot = try await look(until: { snapshot in
+            snapshot.takenBoottimeNanoseconds > called
+                && !snapshot.capture.blindSpots.contains { $0.hasPrefix("late at present") }
+        }) {
             try await self.latestSnapshot()
         }
         guard snapshot.takenBoottimeNanoseconds > called else {
