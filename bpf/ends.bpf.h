@@ -7,6 +7,9 @@
  * daemon (is_kept()) has more room there. If that part is full too, the programs add the socket's bytes to the rows of
  * its processes (rows.bpf.h), where there is always room. A socket that moved nothing and that the daemon has not seen
  * leaves nothing.
+ *
+ * Where a TCP socket may end unseen (`ends_unseen`), it leaves its totals already when its last file is gone: in the ring,
+ * or else as a copy in `deferred`.
  */
 #ifndef ENDS_BPF_H
 #define ENDS_BPF_H
@@ -100,6 +103,80 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 	return folded;
 }
 
+#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH kprobes see the end of a socket */
+/* The key of a socket's copy in `deferred`. The final record of the socket has the serial itself. */
+static __always_inline u64 copy_key(u64 serial)
+{
+	return serial | 1ULL << 63;
+}
+
+/* Returns false if there is no room. Call this between begin_telling() and end_telling(). */
+static __always_inline bool leave_copy(struct traffic_socket *socket, struct traffic_payer *payer)
+{
+	u64 key = copy_key(socket->serial);
+	struct traffic_socket *copy;
+
+	if (!payer || payer->deferred >= DEFERRED_LIMIT / TRAFFIC_PARTS)
+		return false;
+	socket->stream_sent = 0; /* as in copy_record() */
+	socket->record++;
+	if (bpf_map_update_elem(&deferred, &key, socket, BPF_ANY))
+		return false;
+	__sync_fetch_and_add(&payer->deferred, 1);
+	SET_BITS(socket->flags, TRAFFIC_SOCKET_LEFT_COPY);
+	/* Packets may have changed the socket meanwhile, so what the daemon sees is read from the copy. */
+	copy = bpf_map_lookup_elem(&deferred, &key);
+	if (copy)
+		hide_unfinished_owners(copy);
+	note_seen(socket, copy ? copy : socket, told.sweeps_kept);
+	return true;
+}
+
+/*
+ * The final record has all that the copy has. If the final record goes to the ring, call this before: the daemon must not
+ * find the copy after that record, because it may have forgotten the socket by then.
+ */
+static __always_inline void take_copy_back(struct traffic_socket *socket)
+{
+	u64 key = copy_key(socket->serial);
+
+	if (socket->flags & TRAFFIC_SOCKET_LEFT_COPY)
+		bpf_map_delete_elem(&deferred, &key);
+}
+
+/*
+ * The last file of a TCP socket is gone, so no call can add bytes. If there is no room, or if a walk is just writing a
+ * record of this socket, its bytes come with its end or with the next sweep.
+ */
+static __always_inline void leave_totals(struct traffic_socket *socket)
+{
+	struct traffic_payer *payer;
+	struct traffic_socket *record;
+
+	if (!begin_telling(socket, socket->serial))
+		return;
+	payer = payer_of(socket);
+	record = reserve_record(payer);
+	if (record) {
+		copy_record(record, socket);
+		record->record = ++socket->record;
+		note_seen(socket, record, told.sweeps_kept);
+		bpf_ringbuf_submit(record, ring_flags());
+	} else {
+		leave_copy(socket, payer);
+	}
+	end_telling(socket, socket->serial);
+}
+#else
+static __always_inline void take_copy_back(struct traffic_socket *socket)
+{
+}
+
+static __always_inline void leave_totals(struct traffic_socket *socket)
+{
+}
+#endif
+
 /*
  * Puts the socket in `deferred`; returns false if there is no room. With `ignores_limit` only the room in the map
  * counts, not the payer's part.
@@ -153,13 +230,16 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	payer = payer_of(socket);
 	record = reserve_record(payer);
 	if (record) {
+		take_copy_back(socket);
 		__builtin_memcpy(record, socket, sizeof(*record));
 		bpf_ringbuf_submit(record, ring_flags());
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, payer, is_told, ignores_limit))
+	if (defer(socket, payer, is_told, ignores_limit)) {
+		take_copy_back(socket);
 		return 0;
+	}
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);
 	COUNT_LOSS(closed_folded, fold_socket(socket));

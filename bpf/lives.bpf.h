@@ -181,9 +181,8 @@ int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 /*
  * inet_release(): the last reference to the file is gone, so no further call can add bytes. The program is attached to
  * the root of the cgroup hierarchy, and the kernel ignores its return value. A TCP socket goes on after this, and ends
- * in tcp_destroy above. Where the kernel may skip both programs of that end, or where the sweep does not see a socket
- * that no process holds, this program reports what the calls on a TCP socket have moved. The kernel does not skip this program for the same reason (but see process 1 in
- * TrafficCapture.md).
+ * in tcp_destroy above. Where that end may go unseen, this program reports what the calls on a TCP socket have moved. The
+ * kernel does not skip this program for the same reason (but see process 1 in TrafficCapture.md).
  */
 SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)
@@ -197,8 +196,8 @@ int socket_release(struct bpf_sock *context)
 		return 1;
 	}
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
-		if (told.calls_missed || TRACEPOINTS_ARE_PREEMPTED || chosen.sweeps_held)
-			report_now(socket);
+		if (told.calls_missed || chosen.ends_unseen)
+			leave_totals(socket);
 		return 1;
 	}
 	/* The socket may have begun and ended between two sweeps. */

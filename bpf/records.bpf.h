@@ -9,8 +9,8 @@
  * notes the totals of that record in the socket (`seen`). A socket may close on one processor while another processor
  * writes a record of the socket. The writer sets `teller` and then looks whether the socket is closed. The program at
  * the end sets `closed_boottime_ns` and then looks for a teller. At least one of the two sees the other: either the
- * writer gives up, or the program at the end does not rely on `seen`. report_now() need not look: it runs only in a
- * call on the socket, or before TCP ends the socket.
+ * writer gives up, or the program at the end does not rely on `seen`. leave_totals() need not look: it runs before TCP ends
+ * the socket.
  */
 #ifndef RECORDS_BPF_H
 #define RECORDS_BPF_H
@@ -202,28 +202,6 @@ static __always_inline void copy_record(struct traffic_socket *record, const str
 	hide_unfinished_owners(record);
 }
 #endif
-
-/*
- * Writes a record of an open socket now, because possibly no program sees the end of this socket. If the ring has no
- * room, or if another processor is writing a record of this socket, the next sweep reports the socket.
- */
-static __always_inline void report_now(struct traffic_socket *socket)
-{
-#ifndef SOCKETS_IN_HASH
-	struct traffic_socket *record;
-
-	if (!begin_telling(socket, socket->serial))
-		return;
-	record = reserve_record(payer_of(socket));
-	if (record) {
-		copy_record(record, socket);
-		record->record = ++socket->record;
-		note_seen(socket, record, told.sweeps_kept);
-		bpf_ringbuf_submit(record, ring_flags());
-	}
-	end_telling(socket, socket->serial);
-#endif
-}
 
 /*
  * Counts a frame of an AF_PACKET socket. No program sees the end of such a socket, so each frame is reported at once.

@@ -85,6 +85,19 @@ struct CapturePlanTests {
         #expect(held.blindSpots.contains { $0.hasPrefix("TCP sockets that no process holds") })
     }
 
+    @Test("sockets leave their totals at their release only where a program may miss their end")
+    func unseenEnds() throws {
+        #expect(try !Self.plan(.tracepoint).mayMissEnds)
+        #expect(try Self.plan(.tracepoint, refusing: [BPFPrograms.sweep]).mayMissEnds)
+        for change in [\KernelFacts.hidesProcess1, \.preemptsTracepoints] {
+            var facts = Self.facts
+            facts[keyPath: change] = true
+            let plan = try Self.plan(.tracepoint, facts: facts)
+            #expect(plan.mayMissEnds)
+            #expect(plan.blindSpots.contains(BPFPrograms.hiddenProcessBlindSpot) == facts.hidesProcess1)
+        }
+    }
+
     @Test("the counts of packets are given up together, those at interfaces alone")
     func packets() throws {
         let plan = try Self.plan(.tracepoint, refusing: ["packet_received"])

@@ -141,7 +141,7 @@ struct RecordLayoutTests {
             [
                 ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
                 ("counts_streams", \.counts_streams), ("tracepoints_preempted", \.tracepoints_preempted),
-                ("sweeps_held", \.sweeps_held), ("pad", \.pad),
+                ("ends_unseen", \.ends_unseen), ("pad", \.pad),
             ]
         ),
         Layout(

@@ -70,6 +70,7 @@ enum traffic_socket_flag {
 	/* early_bytes may be too small: the `early` map may have dropped an element */
 	TRAFFIC_SOCKET_EARLY_UNKNOWN = 1 << 5,
 	TRAFFIC_SOCKET_INFERRED = 1 << 6, /* method lifecycle: several processes held the socket, and one has all its bytes */
+	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* kernel only: left a copy in `deferred` when its last file was gone */
 };
 
 /* In traffic_socket.stream_sent, above its 32 bits. */
@@ -316,8 +317,8 @@ struct traffic_chosen {
 	__u32 counts_streams; /* method lifecycle: no program sees a call, see streams.bpf.h */
 	/* the kernel may preempt a task inside a program of a tracepoint: see preempt.bpf.h */
 	__u32 tracepoints_preempted;
-	/* no walk lists all sockets: a sweep misses a socket that TCP still works for when no process holds it any more */
-	__u32 sweeps_held;
+	/* a TCP socket may end unseen, so it leaves its totals when its last file is gone: see KernelFacts.swift */
+	__u32 ends_unseen;
 	__u32 pad;
 };
 

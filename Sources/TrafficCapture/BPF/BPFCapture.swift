@@ -376,14 +376,22 @@ public final class BPFCapture: CaptureSource {
     }
 
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var events: [CaptureEvent] = []
+        var ends: [CaptureEvent] = []
+        // A record from the time when a socket was open must come before the socket's final record. Otherwise it would look
+        // like a new socket. So the copies come first, then what is in the ring, then the final records.
         let reading = Result { () throws(CaptureError) in
-            try self.deferred.take { record in self.decode(record) { events.append($0) } }
+            try self.deferred.take { record in
+                self.decode(record) { event in
+                    if case .socket(let socket) = event, socket.closedBoottimeNanoseconds == nil {
+                        emit(event)
+                    } else {
+                        ends.append(event)
+                    }
+                }
+            }
         }
-        // Records from the time when these sockets were open must come before their final totals. Otherwise such a
-        // record would look like a new socket.
-        if !events.isEmpty { try self.drain(emit) }
-        for event in events { emit(event) }
+        if !ends.isEmpty { try self.drain(emit) }
+        for event in ends { emit(event) }
         if !self.keepsRecords { self.deferred.release() }
         try reading.get()
     }

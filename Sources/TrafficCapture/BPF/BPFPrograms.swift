@@ -310,6 +310,8 @@ enum BPFPrograms {
         "datagrams of calls for which the kernel skips a program (`missed_runs`); TCP's numbers make up for the others"
     static let skippedProgramBlindSpot =
         "calls for which this kernel may skip a program (`missed_runs`): their bytes may be missing; `tracepoint` misses fewer"
+    static let hiddenProcessBlindSpot =
+        "packets, and which end opened a connection, while process 1 runs: this kernel then runs no program (`kernel.init_private`)"
     private static let skippedEndBlindSpot =
         "the last bytes, up to one refresh, of connections that end while another ends on the same processor"
 

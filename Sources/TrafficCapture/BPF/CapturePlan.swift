@@ -7,6 +7,8 @@ struct CapturePlan {
     let blindSpots: [String]
     /// Which packets the programs count.
     let wire: WireCounting
+    /// Whether a TCP socket may end without any program that sees it, after the last sweep that could list it.
+    let mayMissEnds: Bool
 
     /// - Parameters:
     ///   - wire: Which packets to count.
@@ -56,6 +58,10 @@ struct CapturePlan {
         case .exact: blindSpots.append("\(BPFPrograms.interfaceBlindSpot) (`--wire audited` counts them)")
         case .audited: break
         }
+        if facts.hidesProcess1 { blindSpots.append(BPFPrograms.hiddenProcessBlindSpot) }
+        self.mayMissEnds =
+            facts.preemptsTracepoints || facts.hidesProcess1
+            || !programs.contains { $0.program == BPFPrograms.sweep }
         (self.programs, self.blindSpots) = (programs, blindSpots)
     }
 

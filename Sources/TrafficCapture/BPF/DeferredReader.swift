@@ -1,8 +1,9 @@
-/// Reads the closed sockets that found no room in the ring. No program updates their records any more, so nothing is
-/// lost between reading and removing.
+/// Reads what found no room in the ring: final records of sockets, and copies of sockets whose last file is gone
+/// (`ends.bpf.h`). No program updates them any more, so nothing is lost between reading and removing. A program may remove
+/// a copy before the socket's final record takes its place.
 struct DeferredReader {
     private let map: BPFMap
-    /// The serials of the sockets that were read and are still in the map.
+    /// The keys of what was read and is still in the map.
     private(set) var taken: [UInt64]
 
     /// - Parameter taken: What an earlier reader read. It leaves the map at once.
@@ -13,20 +14,21 @@ struct DeferredReader {
 
     /// - Parameter body: Is called with each record that was not read before, also before an error.
     mutating func take(_ body: (RawSpan) -> Void) throws(CaptureError) {
-        let known = Set(self.taken)
+        // If a program removes the element at which the reader is, the kernel begins anew.
+        var known = Set(self.taken)
         var fresh: [UInt64] = []
         defer { self.taken += fresh }
         try self.map.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, record in
-            let serial = key.unsafeLoadUnaligned(as: UInt64.self)
-            guard !known.contains(serial) else { return }
-            fresh.append(serial)
+            let key = key.unsafeLoadUnaligned(as: UInt64.self)
+            guard known.insert(key).inserted else { return }
+            fresh.append(key)
             body(record)
         }
     }
 
     /// Removes what was read.
     mutating func release() {
-        for serial in self.taken { self.map.remove(serial) }
+        for key in self.taken { self.map.remove(key) }
         self.taken = []
     }
 }

@@ -1,7 +1,7 @@
 import CLibbpf
 import TrafficModel
 
-/// What the running kernel's type information (BTF) shows of it.
+/// What the running kernel shows of itself, most of it by its type information (BTF).
 ///
 /// No version number decides: distributions take changes into older kernels, and a build may lack what its version has.
 /// Where the type information shows nothing, the daemon assumes the worse case.
@@ -26,10 +26,18 @@ struct KernelFacts: Hashable, Sendable {
     /// added `bpf_htab.pcpu_ma`.
     var hashesAllocateAsNeeded: Bool
 
+    /// Whether the kernel runs no program while a thread of process 1 runs, and counts no miss.
+    ///
+    /// Kernels of some virtual machines do that where the setting `kernel.init_private` is on. If a softirq interrupts such a
+    /// thread, no program sees the packets that pass in it, and the connections that begin or end in it.
+    var hidesProcess1 = false
+
     static let ofThisKernel: KernelFacts = {
-        guard let types = btf__load_vmlinux_btf() else { return KernelFacts(nil) }
+        let types = btf__load_vmlinux_btf()
         defer { btf__free(types) }
-        return KernelFacts(KernelTypes(types))
+        var facts = KernelFacts(types.map(KernelTypes.init))
+        facts.hidesProcess1 = text(ofFile: "/proc/sys/kernel/init_private").map { $0.trimmed != "0" } ?? false
+        return facts
     }()
 
     /// - Parameter types: `nil`: the kernel shows nothing.

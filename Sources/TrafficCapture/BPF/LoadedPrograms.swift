@@ -83,7 +83,7 @@ struct LoadedPrograms: ~Copyable {
                 counts_interfaces: plan.wire == .audited ? 1 : 0,
                 counts_streams: method == .lifecycle ? 1 : 0,
                 tracepoints_preempted: facts.preemptsTracepoints ? 1 : 0,
-                sweeps_held: plan.names.contains(BPFPrograms.sweep) ? 0 : 1,
+                ends_unseen: plan.mayMissEnds ? 1 : 0,
                 pad: 0
             )
         )
