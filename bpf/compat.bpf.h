@@ -43,6 +43,7 @@ static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
  * or writes the same value as any other program would.
  */
 #define SET_BITS(field, bits) ((field) |= (bits))
+#define CLEAR_BITS(field, bits) ((field) &= ~(bits))
 #define SET_ONCE(field, fresh)                                                                                         \
 	do {                                                                                                           \
 		if (!(field))                                                                                          \
@@ -52,6 +53,7 @@ static __always_inline const struct tcp_sock *read_as_tcp(struct sock *sk)
 #define READ(source, ...) ___arrow(source, __VA_ARGS__)
 #define READ_BITS(source, field) BPF_CORE_READ_BITFIELD(source, field)
 #define SET_BITS(field, bits) __sync_fetch_and_or(&(field), (bits))
+#define CLEAR_BITS(field, bits) __sync_fetch_and_and(&(field), ~(bits))
 #define SET_ONCE(field, fresh) __sync_val_compare_and_swap(&(field), 0, (fresh))
 
 static __always_inline struct task_struct *current_task(void)

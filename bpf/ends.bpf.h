@@ -8,8 +8,9 @@
  * its processes (rows.bpf.h), where there is always room. A socket that moved nothing and that the daemon has not seen
  * leaves nothing.
  *
- * Where a TCP socket may end unseen (`ends_unseen`), it leaves its totals already when its last file is gone: in the ring,
- * or else as a copy in `deferred`.
+ * Possibly no program runs at the end of a TCP socket, or no walk lists the socket between close(2) and that end
+ * (`leaves_totals`). There a socket leaves its totals when its last file is gone: in the ring, or else as a copy in
+ * the map `released`, and never in rows.
  */
 #ifndef ENDS_BPF_H
 #define ENDS_BPF_H
@@ -103,57 +104,59 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 	return folded;
 }
 
-#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH kprobes see the end of a socket */
-/* The key of a socket's copy in `deferred`. The final record of the socket has the serial itself. */
+#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
+/*
+ * The key of a socket's copy: no serial, so that one list has the keys of both maps. The final record of the socket has
+ * all that the copy has, and its flag tells the daemon to pass over the copy. No program removes a copy: the daemon may
+ * be reading it.
+ */
 static __always_inline u64 copy_key(u64 serial)
 {
 	return serial | 1ULL << 63;
 }
 
-/* Returns false if there is no room. Call this between begin_telling() and end_telling(). */
-static __always_inline bool leave_copy(struct traffic_socket *socket, struct traffic_payer *payer)
+/*
+ * If there is no room, the socket leaves no copy. Call this between begin_telling() and end_telling().
+ *
+ * A program has no room for a record on its stack, so the map takes the socket as it is. Its `stream_sent` is from the
+ * last sweep, and the counters have grown since; the next sweep, or the end, sets it again.
+ */
+static __always_inline void leave_copy(struct traffic_socket *socket, struct traffic_payer *payer)
 {
 	u64 key = copy_key(socket->serial);
 	struct traffic_socket *copy;
 
-	if (!payer || payer->deferred >= DEFERRED_LIMIT / TRAFFIC_PARTS)
-		return false;
-	socket->stream_sent = 0; /* as in copy_record() */
+	if (!payer || payer->released >= DEFERRED_LIMIT / TRAFFIC_PARTS)
+		return;
+	socket->stream_sent = 0;
 	socket->record++;
-	if (bpf_map_update_elem(&deferred, &key, socket, BPF_ANY))
-		return false;
-	__sync_fetch_and_add(&payer->deferred, 1);
+	if (bpf_map_update_elem(&released, &key, socket, BPF_ANY))
+		return;
+	__sync_fetch_and_add(&payer->released, 1);
 	SET_BITS(socket->flags, TRAFFIC_SOCKET_LEFT_COPY);
-	/* Packets may have changed the socket meanwhile, so what the daemon sees is read from the copy. */
-	copy = bpf_map_lookup_elem(&deferred, &key);
-	if (copy)
+	/*
+	 * Packets may have changed the socket meanwhile, so what the daemon sees is read from the copy, if the daemon
+	 * has not removed it already.
+	 */
+	copy = bpf_map_lookup_elem(&released, &key);
+	if (!copy || copy->serial != socket->serial)
+		copy = socket;
+	else
 		hide_unfinished_owners(copy);
-	note_seen(socket, copy ? copy : socket, told.sweeps_kept);
-	return true;
-}
-
-/*
- * The final record has all that the copy has. If the final record goes to the ring, call this before: the daemon must not
- * find the copy after that record, because it may have forgotten the socket by then.
- */
-static __always_inline void take_copy_back(struct traffic_socket *socket)
-{
-	u64 key = copy_key(socket->serial);
-
-	if (socket->flags & TRAFFIC_SOCKET_LEFT_COPY)
-		bpf_map_delete_elem(&deferred, &key);
+	note_seen(socket, copy, told.sweeps_kept);
 }
 
 /*
  * The last file of a TCP socket is gone, so no call can add bytes. If there is no room, or if a walk is just writing a
- * record of this socket, its bytes come with its end or with the next sweep.
+ * record of this socket, its bytes come with the next sweep that lists it, or with its end. If neither comes, what it
+ * moved since its last record is lost.
  */
 static __always_inline void leave_totals(struct traffic_socket *socket)
 {
 	struct traffic_payer *payer;
 	struct traffic_socket *record;
 
-	if (!begin_telling(socket, socket->serial))
+	if ((!was_seen(socket) && moved_nothing(socket)) || !begin_telling(socket, socket->serial))
 		return;
 	payer = payer_of(socket);
 	record = reserve_record(payer);
@@ -168,10 +171,6 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 	end_telling(socket, socket->serial);
 }
 #else
-static __always_inline void take_copy_back(struct traffic_socket *socket)
-{
-}
-
 static __always_inline void leave_totals(struct traffic_socket *socket)
 {
 }
@@ -190,7 +189,8 @@ static __always_inline bool defer(struct traffic_socket *socket, struct traffic_
 	 * of the map.
 	 */
 	bool needs_record = socket->flags & TRAFFIC_SOCKET_SHARED || (was_seen(socket) && !is_kept(&socket->seen));
-	u32 limit = DEFERRED_LIMIT / (needs_record ? 2 : is_told ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNSEEN);
+	bool was_listed = is_told && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
+	u32 limit = DEFERRED_LIMIT / (needs_record ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNSEEN);
 	u64 serial = socket->serial;
 
 	if (!ignores_limit && (!payer || payer->deferred >= limit))
@@ -230,16 +230,13 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	payer = payer_of(socket);
 	record = reserve_record(payer);
 	if (record) {
-		take_copy_back(socket);
 		__builtin_memcpy(record, socket, sizeof(*record));
 		bpf_ringbuf_submit(record, ring_flags());
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, payer, is_told, ignores_limit)) {
-		take_copy_back(socket);
+	if (defer(socket, payer, is_told, ignores_limit))
 		return 0;
-	}
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);
 	COUNT_LOSS(closed_folded, fold_socket(socket));

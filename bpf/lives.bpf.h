@@ -73,7 +73,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		return 0;
 	/* the first connection of this socket is not older than the capture, even while the baseline is taken */
 	if (!socket->receive_mark)
-		socket->flags &= ~TRAFFIC_SOCKET_PREEXISTING;
+		CLEAR_BITS(socket->flags, TRAFFIC_SOCKET_PREEXISTING);
 	if (!socket->opened_boottime_ns)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	read_addresses(socket, sk);
@@ -181,8 +181,9 @@ int BPF_PROG(tcp_destroy_twin, struct sock *sk)
 /*
  * inet_release(): the last reference to the file is gone, so no further call can add bytes. The program is attached to
  * the root of the cgroup hierarchy, and the kernel ignores its return value. A TCP socket goes on after this, and ends
- * in tcp_destroy above. Where that end may go unseen, this program reports what the calls on a TCP socket have moved. The
- * kernel does not skip this program for the same reason (but see process 1 in TrafficCapture.md).
+ * in tcp_destroy above. Where that end may be missed, or calls were, this program reports what the calls on a TCP
+ * socket have moved. The kernel does not skip this program for the same reason (but see process 1 in
+ * TrafficCapture.md).
  */
 SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)
@@ -196,7 +197,7 @@ int socket_release(struct bpf_sock *context)
 		return 1;
 	}
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
-		if (told.calls_missed || chosen.ends_unseen)
+		if (told.calls_missed || chosen.leaves_totals)
 			leave_totals(socket);
 		return 1;
 	}

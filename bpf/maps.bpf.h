@@ -46,13 +46,13 @@ struct {
 	__type(value, struct traffic_owner);
 } owners SEC(".maps");
 
-/* Final totals of closed sockets: struct traffic_socket. */
+/* Final totals of closed sockets, and totals of some open ones: struct traffic_socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, TRAFFIC_RING_BYTES);
 } closed SEC(".maps");
 
-/* Closed sockets that wait for the next sweep because the ring has no room for them. */
+/* Closed sockets that wait for the next sweep because the ring has no room for them. By serial. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -60,6 +60,17 @@ struct {
 	__type(key, u64);
 	__type(value, struct traffic_socket);
 } deferred SEC(".maps");
+
+#ifndef SOCKETS_IN_HASH
+/* Copies of TCP sockets whose last file was gone when the ring had no room (ends.bpf.h). By copy_key(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, SHARED_MAP_FLAGS);
+	__uint(max_entries, DEFERRED_LIMIT);
+	__type(key, u64);
+	__type(value, struct traffic_socket);
+} released SEC(".maps");
+#endif
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -12,15 +12,11 @@
 enum counted_call { COUNTED_SEND = 1, COUNTED_RECEIVE = 2 };
 
 #ifdef SOCKETS_IN_HASH /* no twins */
-#define TRACEPOINTS_ARE_PREEMPTED false /* kprobes see the end of a socket */
-
 static __always_inline bool is_first_to_count(enum counted_call call, bool is_twin)
 {
 	return !is_twin;
 }
 #else
-#define TRACEPOINTS_ARE_PREEMPTED chosen.tracepoints_preempted
-
 /* By task: bits of enum counted_call. The first program sets a bit, and its twin clears the bit in the same call. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -34,7 +30,7 @@ static __always_inline bool is_first_to_count(enum counted_call call, bool is_tw
 {
 	u32 *counted;
 
-	if (!TRACEPOINTS_ARE_PREEMPTED)
+	if (!chosen.tracepoints_preempted)
 		return !is_twin;
 	counted = bpf_task_storage_get(&counted_calls, bpf_get_current_task_btf(), NULL,
 				       is_twin ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -9,16 +9,16 @@
  * notes the totals of that record in the socket (`seen`). A socket may close on one processor while another processor
  * writes a record of the socket. The writer sets `teller` and then looks whether the socket is closed. The program at
  * the end sets `closed_boottime_ns` and then looks for a teller. At least one of the two sees the other: either the
- * writer gives up, or the program at the end does not rely on `seen`. leave_totals() need not look: it runs before TCP ends
- * the socket.
+ * writer gives up, or the program at the end does not rely on `seen`. leave_totals() need not look: it runs before TCP
+ * ends the socket.
  */
 #ifndef RECORDS_BPF_H
 #define RECORDS_BPF_H
 
 /*
- * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets that
- * the daemon has not seen, `deferred` is divided into TRAFFIC_PARTS_FOR_UNSEEN smaller parts: such a part holds about as
- * many sockets as the daemon lists for a user.
+ * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets
+ * that the daemon has not seen, `deferred` is divided into TRAFFIC_PARTS_FOR_UNSEEN smaller parts: such a part holds
+ * about as many sockets as the daemon lists for a user.
  */
 
 /* Wakes the daemon before the next sweep only if the records in the ring take half of one user's part. */
@@ -40,7 +40,7 @@ static __always_inline struct traffic_payer *payer_of(const struct traffic_socke
 	}
 	if (payer && payer->sweeps_kept != told.sweeps_kept) {
 		payer->sweeps_kept = told.sweeps_kept;
-		payer->deferred = 0;
+		payer->deferred = payer->released = 0;
 	}
 	return payer;
 }
@@ -122,8 +122,8 @@ static __always_inline bool was_seen(const struct traffic_socket *socket)
 }
 
 /*
- * Whether the record with the totals `seen` is safe even if the daemon is killed now. A record in the ring is: it stays
- * there until the daemon has kept it. The output of a sweep is gone with the daemon that read it.
+ * Whether the record with the totals `seen` is safe even if the daemon is killed now. One in the ring or in a map
+ * is: it stays there until the daemon has kept it. The output of a sweep is gone with the daemon that read it.
  */
 static __always_inline bool is_kept(const struct traffic_seen *seen)
 {
@@ -172,7 +172,8 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 /*
  * Call this only between begin_telling() and end_telling().
  *
- * sweep: the sweep that writes the record; told.sweeps_kept for a record in the ring, which the ring itself keeps
+ * sweep: the sweep that writes the record; told.sweeps_kept for a record in the ring or in a map, which stays there until it
+ * is kept
  */
 static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record, u32 sweep)
 {
@@ -194,7 +195,7 @@ static __always_inline void note_seen(struct traffic_socket *socket, const struc
 	seen->serial = record->serial;
 }
 
-#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH kprobes see the end of a socket */
+#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
 static __always_inline void copy_record(struct traffic_socket *record, const struct traffic_socket *socket)
 {
 	__builtin_memcpy(record, socket, sizeof(*record));

@@ -10,9 +10,11 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
     public var blindSpots: [String]
     public var loss: CaptureLoss
     public var reports: ReportCounters
-    /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep: the kernel has not said yet that the rows
-    /// are complete, or rows that were read before are still in their place.
+    /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep: the rows are not complete yet, or they can't
+    /// be read before a checkpoint lets the rows before them go.
     package var awaitsRows = false
+    /// The blind spot of that time.
+    package static let lateRows = "late at present: some bytes of sockets that closed in a flood"
 
     public init(
         method: CaptureMethod,

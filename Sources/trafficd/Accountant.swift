@@ -174,9 +174,11 @@ final class Accountant {
         try self.sweep()
         while self.recorder != nil, self.source.status.awaitsRows {
             guard MonotonicClock.nanoseconds() < end else {
-                self.logger.warning("the record lacks some bytes of a flood: the machine was too busy")
+                self.logger.warning("the record lacks some bytes of a flood, which are late")
                 return
             }
+            // Where the capture outlives the daemon, rows wait for a checkpoint.
+            try self.keep(rests: false)
             try self.sweep()
         }
     }

@@ -87,13 +87,13 @@ struct CapturePlanTests {
 
     @Test("sockets leave their totals at their release only where a program may miss their end")
     func unseenEnds() throws {
-        #expect(try !Self.plan(.tracepoint).mayMissEnds)
-        #expect(try Self.plan(.tracepoint, refusing: [BPFPrograms.sweep]).mayMissEnds)
+        #expect(try !Self.plan(.tracepoint).leavesTotals)
+        #expect(try Self.plan(.tracepoint, refusing: [BPFPrograms.sweep]).leavesTotals)
         for change in [\KernelFacts.hidesProcess1, \.preemptsTracepoints] {
             var facts = Self.facts
             facts[keyPath: change] = true
             let plan = try Self.plan(.tracepoint, facts: facts)
-            #expect(plan.mayMissEnds)
+            #expect(plan.leavesTotals)
             #expect(plan.blindSpots.contains(BPFPrograms.hiddenProcessBlindSpot) == facts.hidesProcess1)
         }
     }

@@ -141,7 +141,7 @@ struct RecordLayoutTests {
             [
                 ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
                 ("counts_streams", \.counts_streams), ("tracepoints_preempted", \.tracepoints_preempted),
-                ("ends_unseen", \.ends_unseen), ("pad", \.pad),
+                ("leaves_totals", \.leaves_totals), ("pad", \.pad),
             ]
         ),
         Layout(

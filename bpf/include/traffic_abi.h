@@ -17,7 +17,7 @@
 
 enum traffic_limit {
 	TRAFFIC_NAME_LENGTH = 16, /* TASK_COMM_LEN */
-	/* in the ring, of a TCP socket that closes: one at its end, and where socket_release reports it, one before */
+	/* in the ring, of a TCP socket that closes: one at its end, and where leave_totals() runs, one before */
 	TRAFFIC_RECORDS_OF_SOCKET = 2,
 	TRAFFIC_ADDRESS_LENGTH = 16, /* IPv4 addresses are v4-mapped, RFC 4291 section 2.5.5.2 */
 	TRAFFIC_INLINE_OWNERS = 2, /* further owners of one socket go to the `owners` map */
@@ -29,10 +29,10 @@ enum traffic_limit {
  */
 enum traffic_room {
 	TRAFFIC_RING_BYTES = 4 << 20, /* closed sockets between two drains */
-	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep */
+	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep; as many copies */
 	TRAFFIC_DEFERRED_IN_HASH = 4096,
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */
-	TRAFFIC_PARTS_FOR_UNSEEN = 32, /* the parts of `deferred` for sockets that no sweep has reported */
+	TRAFFIC_PARTS_FOR_UNSEEN = 32, /* the parts of `deferred` for sockets of which the daemon has seen no record */
 	TRAFFIC_USERS_TOLD_APART = 1024,
 	TRAFFIC_IDS_OF_BLOCK = 65536, /* from here on, the ids of each block of so many are one payer */
 	TRAFFIC_BLOCKS_TOLD_APART = 256,
@@ -70,7 +70,7 @@ enum traffic_socket_flag {
 	/* early_bytes may be too small: the `early` map may have dropped an element */
 	TRAFFIC_SOCKET_EARLY_UNKNOWN = 1 << 5,
 	TRAFFIC_SOCKET_INFERRED = 1 << 6, /* method lifecycle: several processes held the socket, and one has all its bytes */
-	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* kernel only: left a copy in `deferred` when its last file was gone */
+	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* left a copy in `released`: see ends.bpf.h */
 };
 
 /* In traffic_socket.stream_sent, above its 32 bits. */
@@ -204,14 +204,15 @@ struct traffic_socket {
 };
 
 /*
- * What a payer has filled of its parts of the ring and of `deferred`. Users whose ids are equal modulo
+ * What a payer has filled of its parts of the ring, of `deferred` and of `released`. Users whose ids are equal modulo
  * TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
  */
 struct traffic_payer {
-	__u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for `deferred` */
+	__u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for the two maps */
 	__u32 ring_bytes;
 	__u32 sweeps_kept;
 	__u32 deferred;
+	__u32 released;
 	__u32 storage_failed; /* whether any socket of the payer ever failed to get storage */
 };
 
@@ -317,8 +318,8 @@ struct traffic_chosen {
 	__u32 counts_streams; /* method lifecycle: no program sees a call, see streams.bpf.h */
 	/* the kernel may preempt a task inside a program of a tracepoint: see preempt.bpf.h */
 	__u32 tracepoints_preempted;
-	/* a TCP socket may end unseen, so it leaves its totals when its last file is gone: see KernelFacts.swift */
-	__u32 ends_unseen;
+	/* a TCP socket leaves its totals when its last file is gone: see ends.bpf.h and CapturePlan.swift */
+	__u32 leaves_totals;
 	__u32 pad;
 };
 

@@ -19,7 +19,9 @@ public final class BPFCapture: CaptureSource {
     private let walk: NamespaceWalk?
     /// While a walk takes a census: the sockets that processes held when it began.
     private var heldAtCensus: Set<UInt64>?
-    private var deferred: DeferredReader
+    private let deferred: DeferredReader
+    /// `nil` for `kprobe`, where sockets leave no copies.
+    private let released: DeferredReader?
     private let names: NameReader
     private var interfaces: InterfaceReader
     private var losses: LossReader
@@ -103,7 +105,18 @@ public final class BPFCapture: CaptureSource {
         self.owners = try OwnerReader(map: kernel.map("owners"))
         let lists = kernel.sweepsAllSockets ? [] : kernel.listsOfNamespaces
         self.walk = lists.isEmpty ? nil : try NamespaceWalk(lists)
-        self.deferred = DeferredReader(map: try kernel.map("deferred"), taken: position?.deferred ?? [])
+        let taken = position?.deferred ?? []
+        self.deferred = DeferredReader(
+            map: try kernel.map("deferred"),
+            taken: taken.filter { $0 & TrafficRecord.copyBit == 0 }
+        )
+        self.released =
+            kernel.description.method == .kprobe
+            ? nil
+            : DeferredReader(
+                map: try kernel.map("released"),
+                taken: taken.filter { $0 & TrafficRecord.copyBit != 0 }
+            )
         self.names = NameReader(map: try kernel.map("executed"))
         let isAudited = kernel.description.wire == .audited
         self.interfaces = try InterfaceReader(
@@ -140,10 +153,16 @@ public final class BPFCapture: CaptureSource {
 
     public var readFailures: [ReadFailure] { self.reads.current }
 
-    public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        self.ring.drain(limit: self.ringLimit) { record in self.decode(record, emit) }
-        guard !self.keepsRecords else { return }
-        self.reads.attempt("closed") { () throws(CaptureError) in try self.allowRecords() }
+    public func drain(_ emit: (CaptureEvent) -> Void) throws(CaptureError) { self.drainRing(emit) }
+
+    /// - Returns: As ``RingReader/drain(limit:_:)``.
+    @discardableResult
+    private func drainRing(_ emit: (CaptureEvent) -> Void) -> Bool {
+        let isWhole = self.ring.drain(limit: self.ringLimit) { record in self.decode(record, emit) }
+        if !self.keepsRecords {
+            self.reads.attempt("closed") { () throws(CaptureError) in try self.allowRecords() }
+        }
+        return isWhole
     }
 
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
@@ -186,7 +205,7 @@ public final class BPFCapture: CaptureSource {
         }
         self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
         self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
-        self.status.awaitsRows = self.rows.isBehind
+        self.status.awaitsRows = self.rows.awaitsRows
         self.status.blindSpots = self.kernel.description.blindSpots + self.reads.blindSpots
         if self.walk?.isGone == true {
             self.status.blindSpots.append(
@@ -199,7 +218,7 @@ public final class BPFCapture: CaptureSource {
             )
         }
         if self.status.awaitsRows {
-            self.status.blindSpots.append("late at present: some bytes of sockets that closed in a flood")
+            self.status.blindSpots.append(CaptureStatus.lateRows)
         }
         try self.reads.endSweep()
     }
@@ -210,7 +229,7 @@ public final class BPFCapture: CaptureSource {
             kernel: self.kernel.description,
             sweeps: self.telling.sweeps,
             ring: self.ring.position,
-            deferred: self.deferred.taken,
+            deferred: self.deferred.taken + (self.released?.taken ?? []),
             rows: self.rows.position,
             loss: self.ownLoss
         )
@@ -220,6 +239,7 @@ public final class BPFCapture: CaptureSource {
         guard self.keepsRecords else { return }
         self.ring.release()
         self.deferred.release()
+        self.released?.release()
         self.owners.release()
         try self.rows.release()
         self.telling.sweeps_kept = self.telling.sweeps
@@ -261,7 +281,10 @@ public final class BPFCapture: CaptureSource {
                 self.telling.generation = generation
                 try self.tell()
             },
-            drain: { () throws(CaptureError) in try self.drain(emit) }
+            drain: { () throws(CaptureError) in
+                try self.takeDeferred(emit)
+                return self.drainRing(emit)
+            }
         ) { event in
             // The next reading removes the further owners of these sockets.
             if case .gone(let serials) = event { for serial in serials { self.owners.close(serial) } }
@@ -369,6 +392,7 @@ public final class BPFCapture: CaptureSource {
             if observation.closedBoottimeNanoseconds != nil && observation.isShared {
                 self.owners.close(observation.serial)
             }
+            if let copy = TrafficRecord.replacedCopy(record) { self.released?.passOver(copy) }
             emit(.socket(observation))
         } catch {
             self.malformed += 1
@@ -376,23 +400,22 @@ public final class BPFCapture: CaptureSource {
     }
 
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var ends: [CaptureEvent] = []
-        // A record from the time when a socket was open must come before the socket's final record. Otherwise it would look
-        // like a new socket. So the copies come first, then what is in the ring, then the final records.
+        // A record from the time when a socket was open must come before the socket's final record. Otherwise it would
+        // look like a new socket. So the copies come first, then what is in the ring, then the final records.
+        try self.released?.take { record in self.decode(record, emit) }
+        var events: [CaptureEvent] = []
         let reading = Result { () throws(CaptureError) in
-            try self.deferred.take { record in
-                self.decode(record) { event in
-                    if case .socket(let socket) = event, socket.closedBoottimeNanoseconds == nil {
-                        emit(event)
-                    } else {
-                        ends.append(event)
-                    }
-                }
-            }
+            try self.deferred.take { record in self.decode(record) { events.append($0) } }
         }
-        if !ends.isEmpty { try self.drain(emit) }
-        for event in ends { emit(event) }
-        if !self.keepsRecords { self.deferred.release() }
+        if events.isEmpty || self.drainRing(emit) {
+            for event in events { emit(event) }
+        } else {
+            self.deferred.putBack()
+        }
+        if !self.keepsRecords {
+            self.deferred.release()
+            self.released?.release()
+        }
         try reading.get()
     }
 

@@ -228,7 +228,7 @@ enum BPFPrograms {
     /// The beginnings and ends of sockets, and new names of processes: no program runs for a call or a packet.
     private static let lives = [
         Hook("socket_state", .tracepoint("inet_sock_set_state")),
-        Hook(twinOf: "socket_state", tracepoint: "inet_sock_set_state", without: .blind(skippedEndBlindSpot)),
+        Hook(twinOf: "socket_state", tracepoint: "inet_sock_set_state", without: .blind(skippedStateBlindSpot)),
         Hook("tcp_destroy", .tracepoint("tcp_destroy_sock")),
         Hook(twinOf: "tcp_destroy", tracepoint: "tcp_destroy_sock", without: .blind(skippedEndBlindSpot)),
         Hook(
@@ -311,7 +311,9 @@ enum BPFPrograms {
     static let skippedProgramBlindSpot =
         "calls for which this kernel may skip a program (`missed_runs`): their bytes may be missing; `tracepoint` misses fewer"
     static let hiddenProcessBlindSpot =
-        "packets, and which end opened a connection, while process 1 runs: this kernel then runs no program (`kernel.init_private`)"
+        "process 1, and while it runs, packets and which end opened a connection: this kernel then runs no program (`kernel.init_private`)"
+    private static let skippedStateBlindSpot =
+        "which end opened a connection, and the bytes of its missed calls, if it begins or ends while another one does on the same processor"
     private static let skippedEndBlindSpot =
         "the last bytes, up to one refresh, of connections that end while another ends on the same processor"
 

@@ -7,8 +7,10 @@ struct CapturePlan {
     let blindSpots: [String]
     /// Which packets the programs count.
     let wire: WireCounting
-    /// Whether a TCP socket may end without any program that sees it, after the last sweep that could list it.
-    let mayMissEnds: Bool
+    /// Whether a TCP socket leaves its totals when its last file is gone (`bpf/ends.bpf.h`). It does where the kernel may run
+    /// no program at the socket's end, and where no sweep lists the socket between close(2) and that end. Without effect for
+    /// `kprobe` and `lifecycle`.
+    let leavesTotals: Bool
 
     /// - Parameters:
     ///   - wire: Which packets to count.
@@ -59,9 +61,9 @@ struct CapturePlan {
         case .audited: break
         }
         if facts.hidesProcess1 { blindSpots.append(BPFPrograms.hiddenProcessBlindSpot) }
-        self.mayMissEnds =
+        self.leavesTotals =
             facts.preemptsTracepoints || facts.hidesProcess1
-            || !programs.contains { $0.program == BPFPrograms.sweep }
+            || !Set(programs.map(\.program)).isSuperset(of: [BPFPrograms.sweep, "tcp_destroy_twin"])
         (self.programs, self.blindSpots) = (programs, blindSpots)
     }
 

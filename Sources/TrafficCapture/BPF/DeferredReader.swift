@@ -1,10 +1,11 @@
-/// Reads what found no room in the ring: final records of sockets, and copies of sockets whose last file is gone
-/// (`ends.bpf.h`). No program updates them any more, so nothing is lost between reading and removing. A program may remove
-/// a copy before the socket's final record takes its place.
-struct DeferredReader {
+/// Reads a map of records that found no room in the ring (`ends.bpf.h`): `deferred` has final records of sockets, and
+/// `released` has copies of sockets whose last file is gone. Their payload no longer grows, and no program removes them,
+/// so nothing is lost between reading and removing.
+final class DeferredReader {
     private let map: BPFMap
-    /// The keys of what was read and is still in the map.
+    /// The keys of what is still in the map and will not be read again.
     private(set) var taken: [UInt64]
+    private var takenLast: [UInt64] = []
 
     /// - Parameter taken: What an earlier reader read. It leaves the map at once.
     init(map: BPFMap, taken: [UInt64] = []) {
@@ -13,21 +14,32 @@ struct DeferredReader {
     }
 
     /// - Parameter body: Is called with each record that was not read before, also before an error.
-    mutating func take(_ body: (RawSpan) -> Void) throws(CaptureError) {
-        // If a program removes the element at which the reader is, the kernel begins anew.
-        var known = Set(self.taken)
+    func take(_ body: (RawSpan) -> Void) throws(CaptureError) {
+        let known = Set(self.taken)
         var fresh: [UInt64] = []
-        defer { self.taken += fresh }
+        defer {
+            self.taken += fresh
+            self.takenLast = fresh
+        }
         try self.map.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, record in
             let key = key.unsafeLoadUnaligned(as: UInt64.self)
-            guard known.insert(key).inserted else { return }
+            guard !known.contains(key) else { return }
             fresh.append(key)
             body(record)
         }
     }
 
+    /// The records that were read last will be read again.
+    func putBack() {
+        let last = Set(self.takenLast)
+        self.taken.removeAll(where: last.contains)
+    }
+
+    /// The record with this key is not to be read.
+    func passOver(_ key: UInt64) { self.taken.append(key) }
+
     /// Removes what was read.
-    mutating func release() {
+    func release() {
         for key in self.taken { self.map.remove(key) }
         self.taken = []
     }

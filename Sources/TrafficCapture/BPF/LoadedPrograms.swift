@@ -67,7 +67,8 @@ struct LoadedPrograms: ~Copyable {
         if embedded == .hash && facts.hashesAllocateAsNeeded { try self.widen(object) }
         if let bytes = faults.ringBytes { try object.definition(ofMap: "closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
-            for map in ["owners", "deferred", "interfaces", "early", "executed"] {
+            let released = embedded == .storage ? ["released"] : []
+            for map in ["owners", "deferred", "interfaces", "early", "executed"] + released {
                 try object.definition(ofMap: map).setCapacity(elements)
             }
         }
@@ -83,7 +84,7 @@ struct LoadedPrograms: ~Copyable {
                 counts_interfaces: plan.wire == .audited ? 1 : 0,
                 counts_streams: method == .lifecycle ? 1 : 0,
                 tracepoints_preempted: facts.preemptsTracepoints ? 1 : 0,
-                ends_unseen: plan.mayMissEnds ? 1 : 0,
+                leaves_totals: plan.leavesTotals ? 1 : 0,
                 pad: 0
             )
         )

@@ -42,7 +42,11 @@ final class RingReader {
     /// Takes the records that are in the ring now. The limit ends the drain even if new records keep coming.
     ///
     /// - Parameter limit: The most records to take.
-    func drain(limit: Int, _ body: (RawSpan) -> Void) {
+    /// - Returns: Whether all were taken for which room was reserved before this call. A program may still be writing one, and
+    ///   those behind it wait.
+    @discardableResult
+    func drain(limit: Int, _ body: (RawSpan) -> Void) -> Bool {
+        let reserved = shim_load_position(self.produced.start)
         let data = self.produced.start + Int(getpagesize())
         var taken = 0
         while taken < limit, self.position < shim_load_position(self.produced.start) {
@@ -58,6 +62,7 @@ final class RingReader {
             taken += 1
             if !self.keepsRecords { self.release() }
         }
+        return self.position >= reserved
     }
 
     /// Gives the room of the records that were read back to the programs.

@@ -75,9 +75,9 @@ struct RowReader {
         Position(readings: self.readings, lastRead: self.lastRead, gone: self.goneSockets + self.newlyGone)
     }
 
-    /// Whether bytes are in rows that have not been read: the rows are not complete yet, or those of the generation before
-    /// still have their place, because a restart may need them.
-    var isBehind: Bool { self.isUnread || self.foldedAtLastTake > self.foldedBefore }
+    /// Whether rows have bytes that the ledger has not: the rows are not complete yet, or they can't be read before a
+    /// checkpoint lets the rows before them go.
+    var awaitsRows: Bool { self.isUnread || self.foldedAtLastTake > self.foldedBefore }
 
     /// Removes the rows that were read.
     mutating func release() throws(CaptureError) {
@@ -95,15 +95,16 @@ struct RowReader {
     ///   - isClosing: A program may be about to add to a row.
     ///   - keepsRows: The rows stay in the maps until ``release()``.
     ///   - raise: Tells the programs the new generation.
-    ///   - drain: Empties the ring. Records made while a socket was open must reach the ledger before
-    ///     ``CaptureEvent/gone(_:)`` says that the socket closed.
+    ///   - drain: Reads the ring, and the copies in `released`. Records made while a socket was open must reach the ledger
+    ///     before ``CaptureEvent/gone(_:)`` says that the socket closed. Returns whether all of them did; if not, a later
+    ///     call goes on.
     mutating func take(
         by deadline: UInt64,
         folded: UInt64,
         isClosing: Bool,
         keepsRows: Bool,
         raise: (UInt32) throws(CaptureError) -> Void,
-        drain: () throws(CaptureError) -> Void,
+        drain: () throws(CaptureError) -> Bool,
         _ emit: (CaptureEvent) -> Void
     ) throws(CaptureError) {
         self.newlyGone += self.gone.popAll(as: UInt64.self)
@@ -114,7 +115,7 @@ struct RowReader {
         guard self.taken == nil else { return }
         // A socket may have closed after `folded` was read. Then only `gone` contains the socket.
         guard !self.isUnread, folded > self.foldedBefore || isClosing || !self.newlyGone.isEmpty else { return }
-        if !self.newlyGone.isEmpty { try drain() }
+        if !self.newlyGone.isEmpty { guard try drain() else { return } }
         try raise(self.generation &+ 1)
         self.generation &+= 1
         self.foldedBefore = folded

@@ -59,6 +59,17 @@ package enum TrafficRecord {
         )
     }
 
+    /// If this is the final record of a socket that has left a copy in the map `released`: the key of the copy.
+    static func replacedCopy(_ bytes: RawSpan) -> UInt64? {
+        guard bytes.byteCount == self.size else { return nil }
+        let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
+        guard record.closed_boottime_ns != 0, record.flags & TRAFFIC_SOCKET_LEFT_COPY.rawValue != 0 else { return nil }
+        return record.serial | self.copyBit
+    }
+
+    /// As `copy_key()` in `ends.bpf.h`.
+    static let copyBit: UInt64 = 1 << 63
+
     /// - Parameters:
     ///   - key: A `struct traffic_owner_key`.
     ///   - value: A `struct traffic_owner`.

@@ -97,14 +97,14 @@ public final class Daemon {
         clock_gettime(CLOCK_BOOTTIME, &now)
         let called = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
         let snapshot = try await look(until: { snapshot in
-            snapshot.takenBoottimeNanoseconds > called
-                && !snapshot.capture.blindSpots.contains { $0.hasPrefix("late at present") }
+            snapshot.takenBoottimeNanoseconds > called && !snapshot.isLate
         }) {
             try await self.latestSnapshot()
         }
         guard snapshot.takenBoottimeNanoseconds > called else {
             throw Program.Failure(description: "no new snapshot")
         }
+        guard !snapshot.isLate else { throw Program.Failure(description: CaptureStatus.lateRows) }
         return snapshot
     }
 
@@ -135,4 +135,9 @@ public final class DaemonDirectories {
     public var arguments: [String] {
         ["--runtime-directory", self.runtime.path]
     }
+}
+
+extension Snapshot {
+    /// Whether the daemon says that bytes from before this snapshot come later.
+    fileprivate var isLate: Bool { self.capture.blindSpots.contains(CaptureStatus.lateRows) }
 }

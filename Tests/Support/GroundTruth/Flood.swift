@@ -37,8 +37,9 @@ public final class Flood {
 
         public var isExact: Bool { self.truth == self.counted && !self.loss.isLossy }
 
-        /// Whether the count is exact, except for connections of the flood whose end the kernel shows to no BPF
-        /// program. Each such connection moves 100 bytes, in one direction.
+        /// Whether the count is exact, except for connections of the flood whose end the kernel shows to no BPF program,
+        /// and whose totals found no room when their last file was gone. Each such connection moves 100 bytes, in one
+        /// direction.
         public var isExactButForHiddenEnds: Bool {
             guard !self.loss.isLossy, self.truth.sent >= self.counted.sent, self.truth.received >= self.counted.received
             else { return false }
