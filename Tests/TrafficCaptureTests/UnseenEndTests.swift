@@ -36,6 +36,20 @@ extension LiveCaptureTests {
             #expect(isOpen.allSatisfy { $0 == true })
         }
 
+        /// Final records from the map behind the ring wait for what such a drain leaves.
+        @Test("a drain of the ring that leaves records says so")
+        func stoppedDrain() throws {
+            let capture = try BPFCapture(method: self.method)
+            let ring = try RingReader(map: capture.kernel.map("closed"))
+            // Each pair leaves two records or more, and each drain takes one.
+            let isWhole = try blockingLook(until: { !$0 }) {
+                try SocketPair().transfer(1)
+                return ring.drain(limit: 1) { _ in }
+            }
+            #expect(!isWhole)
+            #expect(blockingLook(until: \.self) { ring.drain(limit: .max) { _ in } })
+        }
+
         @Test(
             "such totals count once beside those of the end, also if the ledger forgets closed sockets at once",
             arguments: [false, true]
