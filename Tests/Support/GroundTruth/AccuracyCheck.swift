@@ -83,6 +83,11 @@ public struct AccuracyCheck: Sendable {
         }) { try await daemon.snapshot() }
     }
 
+    /// Compares again while the daemon says that bytes come later.
+    private static func comparison(_ compare: () async throws -> Comparison) async throws -> Comparison {
+        try await look(until: { $0.differences.isEmpty || !$0.isOfLateSnapshot }, compare)
+    }
+
     /// Compares twice: with the sockets open, and after they were closed.
     private static func compare(
         _ truth: GeneratorResult,
@@ -90,12 +95,15 @@ public struct AccuracyCheck: Sendable {
         _ daemon: Daemon,
         since reports: ReportCounters = ReportCounters()
     ) async throws -> Outcome {
-        let open = try await self.snapshot(daemon, after: truth.reports, since: reports)
-        let held = Comparison(truth: truth, snapshot: open, socketsHeld: true, since: reports)
+        let held = try await self.comparison {
+            let open = try await self.snapshot(daemon, after: truth.reports, since: reports)
+            return Comparison(truth: truth, snapshot: open, socketsHeld: true, since: reports)
+        }
         try generator.goOn()
         try await generator.exit()
-        let after = try await daemon.snapshot()
-        let closed = Comparison(truth: truth, snapshot: after, socketsHeld: false, since: reports)
+        let closed = try await self.comparison {
+            Comparison(truth: truth, snapshot: try await daemon.snapshot(), socketsHeld: false, since: reports)
+        }
         return .compared(
             bytes: truth.bytes,
             off: max(held.processDifference, closed.processDifference),

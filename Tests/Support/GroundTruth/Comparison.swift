@@ -40,6 +40,9 @@ public struct Comparison {
         if loss.isLossy { self.differ("loss", expected: "none", actual: "\(loss)") }
     }
 
+    /// Whether the daemon says that bytes from before the snapshot come later.
+    public var isOfLateSnapshot: Bool { self.snapshot.capture.blindSpots.contains(CaptureStatus.lateRows) }
+
     /// Bytes that are still pending but count as sent here. Where the kernel left programs out, an open TCP socket has
     /// the bytes of those calls as pending until it closes. Otherwise every call of the generator has returned, and its
     /// bytes must be counted as sent.

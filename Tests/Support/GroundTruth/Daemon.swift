@@ -90,21 +90,18 @@ public final class Daemon {
         return try JSONDecoder().decode(Snapshot.self, from: answer.output)
     }
 
-    /// The first snapshot that was taken entirely after this call, and of which the daemon does not say that bytes are
-    /// late. What was moved before the call must be in the snapshot.
+    /// The first snapshot that was taken entirely after this call. What was moved before the call must be in the
+    /// snapshot, except what the daemon says to be late.
     public func snapshot() async throws -> Snapshot {
         var now = timespec()
         clock_gettime(CLOCK_BOOTTIME, &now)
         let called = UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
-        let snapshot = try await look(until: { snapshot in
-            snapshot.takenBoottimeNanoseconds > called && !snapshot.isLate
-        }) {
+        let snapshot = try await look(until: { $0.takenBoottimeNanoseconds > called }) {
             try await self.latestSnapshot()
         }
         guard snapshot.takenBoottimeNanoseconds > called else {
             throw Program.Failure(description: "no new snapshot")
         }
-        guard !snapshot.isLate else { throw Program.Failure(description: CaptureStatus.lateRows) }
         return snapshot
     }
 
@@ -135,9 +132,4 @@ public final class DaemonDirectories {
     public var arguments: [String] {
         ["--runtime-directory", self.runtime.path]
     }
-}
-
-extension Snapshot {
-    /// Whether the daemon says that bytes from before this snapshot come later.
-    fileprivate var isLate: Bool { self.capture.blindSpots.contains(CaptureStatus.lateRows) }
 }
