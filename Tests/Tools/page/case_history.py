@@ -68,6 +68,11 @@ def audit(browser, options):
             browser.script("""
                 document.querySelector('[data-verdict]').dataset.verdict = '';
                 document.querySelector('[data-action=audit-again]').click()""")
+        elif not verdict:
+            # A daemon that has just begun has not read the packets at interfaces yet, and refuses.
+            browser.script("""
+                [...document.querySelectorAll('main button')].find((button) => button.textContent === 'Try again')
+                    ?.click()""")
         return verdict == "right"
 
     browser.wait("the verdict `right`", look_again)
