@@ -3,17 +3,19 @@
 
 usage: otherprograms.py TRAFFICD
 
-One letter of a name in the objects becomes another, so to a daemon these are other programs, with the same work to do.
-The objects are in trafficd as bpfembed writes them: compressed (RFC 1950), in hexadecimal digits.
+The objects state a shorter licence, so to a daemon these are other programs, with the same work to do. The objects are
+in trafficd as bpfembed writes them: compressed (RFC 1950), in hexadecimal digits. A shorter text takes less room when it
+is compressed; another of the same length may take more than there is.
 """
 
 import binascii
 import re
-import string
 import sys
 import zlib
 
-NAME = b"urgent_mark"
+LICENCE = b"Dual BSD/GPL\0"
+# The kernel lets programs under it call the same functions (license_is_gpl_compatible).
+SHORTER = b"GPL".ljust(len(LICENCE), b"\0")
 
 
 def other(match: re.Match) -> bytes:
@@ -22,13 +24,9 @@ def other(match: re.Match) -> bytes:
         item = zlib.decompress(binascii.unhexlify(before))
     except (binascii.Error, zlib.error):
         return before  # not one of them
-    for letter in string.ascii_lowercase.encode():
-        name = NAME[:-1] + bytes([letter])
-        digits = binascii.hexlify(zlib.compress(item.replace(NAME, name), 9))
-        # Nobody reads what follows the end.
-        if name != NAME and NAME in item and len(digits) <= len(before):
-            return digits.ljust(len(before), b"0")
-    return before
+    digits = binascii.hexlify(zlib.compress(item.replace(LICENCE, SHORTER), 9))
+    # Nobody reads what follows the end.
+    return digits.ljust(len(before), b"0") if len(digits) < len(before) else before
 
 
 def main() -> int:
