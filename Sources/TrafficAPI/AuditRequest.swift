@@ -37,7 +37,7 @@ extension Problem {
     init(_ error: AuditError) {
         switch error {
         case .noSuchInterface, .noSuchProcess, .noSuchSocket: self.init(status: .notFound, detail: "\(error)")
-        case .interfacesNotCounted: self.init(status: .conflict, detail: "\(error)")
+        case .interfaceNotCounted: self.init(status: .conflict, detail: "\(error)")
         case .onlyForAll: self.init(status: .forbidden, detail: "\(error)")
         }
     }

@@ -30,7 +30,7 @@ extension AuditReport {
             guard let interface = interfaces.first(where: { $0.name == name }) else {
                 throw .noSuchInterface(name, known: interfaces.map(\.name))
             }
-            guard interface.evidence != nil else { throw .interfacesNotCounted }
+            guard interface.evidence != nil else { throw .interfaceNotCounted(name) }
             self.sections = [Section(interface: interface)].compactMap(\.self)
             disputed = []
         case .process(let pid):

@@ -158,8 +158,8 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
     case noSuchInterface(String, known: [String])
     case noSuchProcess(Int32)
     case noSuchSocket(SocketCookie)
-    /// The capture does not count packets at interfaces.
-    case interfacesNotCounted
+    /// The capture has counted no packets at this interface.
+    case interfaceNotCounted(String)
     /// Only a reader who may see the sockets of all users may see the lines of the host and of interfaces.
     case onlyForAll
 
@@ -169,8 +169,8 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
             "no interface \(name) in the daemon's network namespace; there are: \(known.joined(separator: ", "))"
         case .noSuchProcess(let pid): "no process \(pid) is listed that has used a socket"
         case .noSuchSocket(let cookie): "no socket \(cookie.rawValue) is listed; closed ones are for a few seconds"
-        case .interfacesNotCounted:
-            "trafficd does not count packets at interfaces; trafficd run --wire audited does, with any method but poll and lifecycle"
+        case .interfaceNotCounted(let name):
+            "no packets counted at \(name) so far: none have passed since trafficd began, or it does not count at interfaces; trafficd run --wire audited does, with any method but poll and lifecycle"
         case .onlyForAll:
             "only root (and the group trafficd, where there is one) may audit the host or an interface; ask for a process of yours"
         }

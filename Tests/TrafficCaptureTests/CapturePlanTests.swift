@@ -10,7 +10,7 @@ struct CapturePlanTests {
     /// A kernel without surprises: it has every place, and its walk through socket storage is safe.
     static let facts: KernelFacts = {
         var facts = KernelFacts(nil)
-        (facts.storageWalkIsSafe, facts.preemptsTracepoints) = (true, false)
+        (facts.storageWalkIsSafe, facts.preemptsTracepoints, facts.preemptsFunctions) = (true, false, false)
         return facts
     }()
 
@@ -134,19 +134,21 @@ struct CapturePlanTests {
 
     @Test("where the kernel may skip programs, the methods without twins say so")
     func skippedPrograms() throws {
-        var preempting = Self.facts
-        preempting.preemptsTracepoints = true
+        var (everywhere, inFunctions) = (Self.facts, Self.facts)
+        everywhere.preemptsTracepoints = true
+        inFunctions.preemptsFunctions = true
         for method in Self.methods {
-            let plans = try [Self.facts, preempting].map { try Self.plan(method, facts: $0).blindSpots }
+            let plans = try [Self.facts, inFunctions, everywhere].map { try Self.plan(method, facts: $0).blindSpots }
             let says = plans.map { $0.contains(BPFPrograms.skippedProgramBlindSpot) }
-            #expect(says == [false, method == .fexit || method == .kprobe])
+            #expect(says == [false, method == .fexit, method == .fexit || method == .kprobe])
         }
     }
 
     @Test("where a kernel shows nothing of itself, the form is used that is right on every kernel")
     func nothingShown() {
         let facts = KernelFacts(nil)
-        #expect(!facts.storageWalkIsSafe && facts.preemptsTracepoints && !facts.hashesAllocateAsNeeded)
+        #expect(!facts.storageWalkIsSafe && !facts.hashesAllocateAsNeeded)
+        #expect(facts.preemptsTracepoints && facts.preemptsFunctions)
     }
 
     /// The table of docs/how-it-counts.md.

@@ -39,7 +39,7 @@ struct KernelFactsTests {
             storageHas: ["cache", "smap", "list", "owner", "rcu", "lock"],
             hashHas: ["map", "ma", "pcpu_ma"],
             variables: ["runqueues", "tracepoint_srcu_srcu_data"],
-            functions: ["rcu_free_old_probes", "srcu_free_old_probes"]
+            functions: ["__schedule", "rcu_free_old_probes", "srcu_free_old_probes"]
         )
         #expect(facts.storageWalkIsSafe && !facts.preemptsTracepoints && facts.hashesAllocateAsNeeded)
         #expect(facts.passedOver(for: .tracepoint).isEmpty)
@@ -54,6 +54,36 @@ struct KernelFactsTests {
             functions: ["rcu_free_old_probes"]
         )
         #expect(facts.storageWalkIsSafe && !facts.preemptsTracepoints && !facts.hashesAllocateAsNeeded)
+    }
+
+    /// Linux 6.3 and 6.4 have the tracepoints, but sendfile(2) does not pass them.
+    @Test(
+        "tracepoints come first where the kernel may preempt programs of functions, except where they miss sendfile(2)",
+        arguments: [
+            (["__schedule", "preempt_schedule"], CaptureMethod.tracepoint),
+            (["__schedule"], .fexit),
+            ([], .tracepoint),  // it shows no functions
+            (["__schedule", "preempt_schedule", "inet_sendpage"], .fexit),
+        ]
+    )
+    func preemptedFunctions(functions: [String], best: CaptureMethod) throws {
+        let facts = try Self.facts(
+            elementHas: ["sdata"],
+            storageHas: ["owner"],
+            variables: ["runqueues"],
+            functions: functions
+        )
+        #expect(facts.methods.first == best)
+        #expect(facts.passedOver(for: .tracepoint).map(\.method) == (best == .tracepoint ? [.fexit] : []))
+        #expect(facts.maySkipPrograms(of: .fexit) == (functions != ["__schedule"]))
+        #expect(!facts.maySkipPrograms(of: .tracepoint) && !facts.maySkipPrograms(of: .kprobe))
+    }
+
+    @Test("what debugfs says of preemption")
+    func preemptionModes() {
+        #expect(["(none) voluntary full\n", "none (voluntary) full lazy\n"].allSatisfy(KernelFacts.isCooperative))
+        let others = ["none voluntary (full)\n", "none voluntary full (lazy)\n", ""]
+        #expect(!others.contains(where: KernelFacts.isCooperative))
     }
 
     /// As Debian's 7.2 has them.

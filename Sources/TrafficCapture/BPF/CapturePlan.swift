@@ -33,7 +33,7 @@ struct CapturePlan {
             missing.removeAll { BPFPrograms.sweepSubstitutes.contains($0.hook.program) }
         }
         var blindSpots = BPFPrograms.blindSpots(of: method)
-        if facts.preemptsTracepoints && [.fexit, .kprobe].contains(method) {
+        if facts.maySkipPrograms(of: method) {
             blindSpots.append(BPFPrograms.skippedProgramBlindSpot)
         }
         for (hook, reason) in missing {

@@ -20,6 +20,17 @@ struct KernelFacts: Hashable, Sendable {
     /// name before 6.13 too, for other tracepoints, and then also the function `srcu_free_old_probes`.
     var preemptsTracepoints: Bool
 
+    /// Whether the kernel may preempt a task inside a program of a function (`fexit`), and so skip that program as above.
+    ///
+    /// Such a program keeps its processor by `migrate_disable()` but may be preempted there
+    /// (`__bpf_prog_enter_recur()`, kernel/bpf/trampoline.c) where the kernel is built with `CONFIG_PREEMPTION` and so has
+    /// `preempt_schedule()`. A kernel with `CONFIG_PREEMPT_DYNAMIC` shows in debugfs that it does not use this at present.
+    var preemptsFunctions: Bool
+
+    /// Whether sendfile(2) and splice(2) into a socket pass no tracepoint: the kernel has `inet_sendpage()`, which
+    /// dc97391e6610 ("sock: Remove ->sendpage*()", Linux 6.5) removed.
+    private var hidesSendpage: Bool
+
     /// Whether a hash that probes use may allocate an element's memory when the element is added.
     ///
     /// ee4ed53c5eb6 ("bpf: Convert percpu hash map to per-cpu bpf_mem_alloc", Linux 6.1) and its siblings allow that. It
@@ -36,6 +47,9 @@ struct KernelFacts: Hashable, Sendable {
         let types = btf__load_vmlinux_btf()
         defer { btf__free(types) }
         var facts = KernelFacts(types.map(KernelTypes.init))
+        if let mode = text(ofFile: "/sys/kernel/debug/sched/preempt"), Self.isCooperative(mode) {
+            facts.preemptsFunctions = false
+        }
         facts.hidesProcess1 = text(ofFile: "/proc/sys/kernel/init_private").map { $0.trimmed != "0" } ?? false
         return facts
     }()
@@ -51,24 +65,41 @@ struct KernelFacts: Hashable, Sendable {
         let hasReader = types?.has("tracepoint_srcu_srcu_data", BTF_KIND_VAR) ?? true
         let isOfOthers = types?.has("srcu_free_old_probes", BTF_KIND_FUNC) ?? false
         self.preemptsTracepoints = !showsVariables || (hasReader && !isOfOthers)
+        // A kernel that shows no functions can't show this one.
+        let showsFunctions = types?.has("__schedule", BTF_KIND_FUNC) ?? false
+        self.preemptsFunctions = types?.has("preempt_schedule", BTF_KIND_FUNC) ?? true || !showsFunctions
+        self.hidesSendpage = types?.has("inet_sendpage", BTF_KIND_FUNC) ?? false
         self.hashesAllocateAsNeeded = types?.members(of: "bpf_htab")?.contains("pcpu_ma") ?? false
+    }
+
+    /// - Parameter mode: As in debugfs: the mode in use is in parentheses, for example `none (voluntary) full`.
+    static func isCooperative(_ mode: String) -> Bool { mode.contains("(none)") || mode.contains("(voluntary)") }
+
+    /// With `tracepoint` either the kernel skips no program, or twins count what it skips.
+    private var prefersTracepoints: Bool { self.preemptsTracepoints || self.preemptsFunctions && !self.hidesSendpage }
+
+    /// Whether the kernel may skip programs of a method that has no twins.
+    func maySkipPrograms(of method: CaptureMethod) -> Bool {
+        switch method {
+        case .fexit: self.preemptsTracepoints || self.preemptsFunctions
+        case .kprobe: self.preemptsTracepoints
+        case .tracepoint, .poll, .lifecycle: false
+        }
     }
 
     /// The methods, best first. ``CaptureMethod/lifecycle`` is used only on request.
     var methods: [CaptureMethod] {
-        self.preemptsTracepoints ? [.tracepoint, .fexit, .kprobe, .poll] : [.fexit, .tracepoint, .kprobe, .poll]
+        self.prefersTracepoints ? [.tracepoint, .fexit, .kprobe, .poll] : [.fexit, .tracepoint, .kprobe, .poll]
     }
 
     /// The methods that are better than `method` on other kernels but come after `method` on this one.
     func passedOver(for method: CaptureMethod) -> [MethodSelection.Refusal] {
-        guard self.preemptsTracepoints && method == .tracepoint else { return [] }
-        return [
-            MethodSelection.Refusal(
-                method: .fexit,
-                reason:
-                    "this kernel may preempt BPF programs, and only those of tracepoints have twins to count what they miss"
-            )
-        ]
+        guard self.prefersTracepoints && method == .tracepoint else { return [] }
+        let reason =
+            self.preemptsTracepoints
+            ? "this kernel may preempt BPF programs, and only those of tracepoints have twins to count what they miss"
+            : "this kernel may preempt BPF programs of functions, and then skips calls of others; not those of tracepoints"
+        return [MethodSelection.Refusal(method: .fexit, reason: reason)]
     }
 }
 
