@@ -17,9 +17,8 @@ extension HistoryStore {
         let asked = question.since.seconds
         let level = try question.bucket ?? self.shortestLevel(since: asked, by: question.divisions)
         let until = question.until.map { $0.seconds } ?? now + 1
-        let kind = question.kind
         // What is older was removed, and would look like a time without traffic.
-        let since = max(level.start(of: asked), try self.removedBefore(level), try self.begin(of: kind, level))
+        let since = max(level.start(of: asked), try self.removedBefore(level))
         var report = HistoryReport(
             host: host,
             since: Timestamp(seconds: since),
@@ -35,7 +34,7 @@ extension HistoryStore {
                 [.text(level.rawValue)] + range
             )
         )
-        report.keptSince = try self.first(level).map { Timestamp(seconds: max($0, try self.begin(of: kind, level))) }
+        report.keptSince = try self.first(level).map { Timestamp(seconds: $0) }
         try self.file.limited(seconds: self.patience) {
             try self.answer(question, level, range, passing: try self.passing(question, userName), &report)
         }
@@ -82,16 +81,6 @@ extension HistoryStore {
 
     private static func sum(of rows: [HistoryRow], _ kind: HistorySeries.Kind) -> HistoryAmounts {
         rows.reduce(into: kind.zero) { $0 += $1.amounts }
-    }
-
-    /// When sums of a kind began: seconds since 1970. An earlier trafficd had no sums of endpoints and interfaces.
-    private func begin(of kind: HistorySeries.Kind, _ level: HistoryLevel) throws(SQLiteError) -> Int64 {
-        guard kind == .endpoint || kind == .interface else { return .min }
-        let before = try self.file.number(
-            "SELECT before FROM removed WHERE level = ?",
-            [.text(Self.endpointsAndInterfaces)]
-        )
-        return before == 0 ? .min : level.start(of: before * 60)
     }
 
     /// The shortest sums of which none were removed since then; the longest if some of each were.

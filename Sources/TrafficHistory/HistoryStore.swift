@@ -38,12 +38,12 @@ package final class HistoryStore {
         var owner: String?
         try self.file.run("SELECT id FROM machine", []) { row in owner = row.text(0) }
         if let owner, let machine, owner != machine { throw HistoryFileError.ofOtherMachine }
-        if !isNew, version < Self.version { try self.upgrade(from: version) }
         // So that damage shows now, when it can be set aside.
         for level in HistoryLevel.allCases {
             for table in level.tables { _ = try self.file.number("SELECT max(time) FROM \(table)") }
         }
         _ = try self.file.number("SELECT max(day) FROM contact")
+        _ = try self.mark()
     }
 
     // MARK: Writing

@@ -4,7 +4,7 @@
 /// records, and ``Header/sequence`` shows the gap.
 public enum Report {
     /// The version that this module writes. It reads no other version.
-    public static let version: UInt8 = 2
+    public static let version: UInt8 = 1
 
     /// Bytes of a datagram, at most: a quarter of the default limit of a Unix socket (`net.core.wmem_default`,
     /// 212,992).

@@ -32,7 +32,7 @@ extension SystemTests {
                 now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
                 return record(2, 2, struct.pack("<HHQQQ", parts, index, exchange, cookie, now) + content)
             def datagram(number, records):
-                return b"TRFC" + struct.pack("<BBHIIQ", 2, 24, len(records), number, 0, 0) + b"".join(records)
+                return b"TRFC" + struct.pack("<BBHIIQ", 1, 24, len(records), number, 0, 0) + b"".join(records)
             def become(uid):
                 os.setgroups([])
                 os.setgid(uid)

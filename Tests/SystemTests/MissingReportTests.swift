@@ -18,7 +18,7 @@ extension SurfaceTests {
             own.recv(1)
             reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             def send(number):
-                header = b"TRFC" + struct.pack("<BBHIIQ", 2, 24, 0, number, 0, 0)
+                header = b"TRFC" + struct.pack("<BBHIIQ", 1, 24, 0, number, 0, 0)
                 try:
                     return reports.sendto(header, sys.argv[1]) == len(header)
                 except BlockingIOError:

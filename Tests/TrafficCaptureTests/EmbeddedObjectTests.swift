@@ -105,7 +105,7 @@ struct EmbeddedObjectTests {
         // Where the kernel may preempt programs, only those of tracepoints have twins. `lifecycle` is never tried.
         var facts = KernelFacts(nil)
         #expect(facts.methods == [.tracepoint, .fexit, .kprobe, .poll])
-        facts.preemptsTracepoints = false
+        (facts.preemptsTracepoints, facts.preemptsFunctions) = (false, false)
         #expect(facts.methods == [.fexit, .tracepoint, .kprobe, .poll])
     }
 }

@@ -58,7 +58,7 @@ struct HistoryTests {
 
     @Test(
         "a damaged file is set aside with a message, and a new one begun",
-        arguments: ["text", "empty", "torn", "series"]
+        arguments: ["text", "empty", "torn", "series", "mark"]
     )
     func damaged(_ kind: String) async throws {
         let (folder, log) = (try Folder(), Log())
@@ -74,7 +74,10 @@ struct HistoryTests {
         switch kind {
         case "text": bytes = Data(String(repeating: "this is no database\n", count: 400).utf8)
         case "empty": bytes = Data()
-        case "series": bytes.replaceSubrange(2 * 4_096..<3 * 4_096, with: Data(count: 4_096))
+        case "series", "mark":
+            let root = try await sums(folder, "SELECT rootpage FROM sqlite_schema WHERE name = '\(kind)'")
+            let page = try #require(Int(root.dropLast()))
+            bytes.replaceSubrange((page - 1) * 4_096..<page * 4_096, with: Data(count: 4_096))
         default:
             for page in 1..<(bytes.count / 4_096) {
                 bytes.replaceSubrange(page * 4_096..<page * 4_096 + 2_000, with: Data(count: 2_000))

@@ -250,7 +250,7 @@ struct ReportTests {
         var fixture = LedgerFixture.reporting()
         let whole = received([.response(1, from: 0, to: 400)], .init())
         var (version, type, noReport) = (whole, whole, whole)
-        version.datagram[4] = 1
+        version.datagram[4] = 2
         // The record after the name.
         type.datagram[24 + Int(type.datagram[26])] = 77
         noReport.datagram[0] = 0

@@ -153,7 +153,7 @@ struct ReportFormatTests {
         let bytes = try Golden.request.bytes()
         #expect(throws: ReportError.notAReport) { try read([]) }
         #expect(throws: ReportError.notAReport) { try read(Array("GET / HTTP/1.1".utf8)) }
-        #expect(throws: ReportError.unknownVersion(1)) { try read(Array("TRFC".utf8) + [1]) }
+        #expect(throws: ReportError.unknownVersion(2)) { try read(Array("TRFC".utf8) + [2]) }
         #expect(throws: ReportError.truncated(record: nil)) { try read(Array(bytes.prefix(20))) }
         #expect(throws: ReportError.truncated(record: 1)) { try read(Array(bytes.dropLast())) }
         for length: UInt8 in [0, 7] {

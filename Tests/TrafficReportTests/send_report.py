@@ -37,7 +37,7 @@ def message(place, length, body, begin, end, line, fields, status=0, content=0, 
 
 
 def datagram(sequence, records, sent_at):
-    return b"TRFC" + struct.pack("<BBHIIQ", 2, 24, len(records), sequence, 0, sent_at) + b"".join(records)
+    return b"TRFC" + struct.pack("<BBHIIQ", 1, 24, len(records), sequence, 0, sent_at) + b"".join(records)
 
 
 def report(cookie, start, end):

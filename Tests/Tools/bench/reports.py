@@ -98,7 +98,7 @@ def main() -> None:
     for first in range(0, count, PER_DATAGRAM):
         indexes = range(first, min(first + PER_DATAGRAM, count))
         all_records = records(indexes, cookie, now, paths)
-        header = struct.pack("<BBHIIQ", 2, 24, len(all_records), first // PER_DATAGRAM, 0, now)
+        header = struct.pack("<BBHIIQ", 1, 24, len(all_records), first // PER_DATAGRAM, 0, now)
         datagrams.append(b"TRFC" + header + b"".join(all_records))
     # Gives the daemon time to read the name of this process, which the daemon does when the process first moves bytes.
     time.sleep(2)

@@ -191,7 +191,7 @@ void add_connection(struct report *report, uint64_t cookie, enum role role, uint
 
 void send_report(struct report *report)
 {
-	struct header header = { "TRFC", 2, sizeof(header), report->count, report->sequence++, 0, boottime_ns() };
+	struct header header = { "TRFC", 1, sizeof(header), report->count, report->sequence++, 0, boottime_ns() };
 
 	memcpy(report->bytes, &header, sizeof(header));
 	/* send() waits where the daemon's queue is full, because lost reports could not be compared. */
