@@ -1,4 +1,5 @@
 public import Foundation
+import TestSupport
 
 /// A network namespace with a name (ip-netns(8)). ``NetworkLab`` owns the namespace.
 public struct LabNamespace: Sendable {
@@ -38,6 +39,16 @@ public struct LabNamespace: Sendable {
     public func run(_ tool: String, _ arguments: String..., input: String? = nil) async throws -> Data {
         guard let program = SystemTool.path(tool) else { throw NetworkLab.Unavailable("\(tool) is not installed") }
         return try await NetworkLab.run(self.ip, ["netns", "exec", self.name, program.path] + arguments, input: input)
+    }
+
+    /// Waits until the interface sends. The first end of a pair that is brought up silently drops what it should send,
+    /// until a thread of the kernel has noticed that the other end is up (`linkwatch_event()`, `noop_qdisc`).
+    func awaitLink(_ interface: String) async throws {
+        _ = try await look(until: { $0.contains("state UP") }) {
+            String(decoding: try await self.ip("-o", "link", "show", interface), as: UTF8.self)
+        }
+        // That thread shows the state before it is done. The next change waits for the lock that it holds (RTNL).
+        try await self.ip("link", "set", interface, "up")
     }
 
     /// - Parameter path: Below `/proc/sys`.

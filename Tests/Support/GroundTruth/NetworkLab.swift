@@ -101,6 +101,8 @@ public final class NetworkLab: Sendable {
             for address in addresses { try await namespace.ip("address", "add", address, "dev", Self.interface) }
             try await namespace.ip("link", "set", Self.interface, "up")
         }
+        for namespace in [self.near, self.peer] { try await namespace.awaitLink(Self.interface) }
+        if let middle { for port in ["near", "peer"] { try await middle.awaitLink(port) } }
     }
 
     private static func pair(

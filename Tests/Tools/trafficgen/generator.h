@@ -122,7 +122,7 @@ uint64_t now_ns(void);
 
 /* network.c: network namespaces and interfaces. */
 bool own_network(void); /* enters a namespace of its own, with loopback up; false with errno where that fails */
-void make_veth(const char *name, const char *peer, pid_t owner); /* peer: in the owner's network; owner 0: in this one */
+void make_veth(const char *name, const char *peer, pid_t owner); /* peer: in the owner's network; owner 0: in this one, and `name` can send */
 void bring_up(const char *interface);
 void give_address(const char *interface, const struct address *address);
 void set_offloads(const char *interface, bool on);

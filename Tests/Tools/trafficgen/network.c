@@ -118,9 +118,13 @@ void make_veth(const char *name, const char *peer, pid_t owner)
 	error = ask_kernel(&request);
 	if (error)
 		skip("no pair of veth interfaces: %s", strerror(-error));
-	bring_up(name);
+	/*
+	 * The end that is brought up first drops what it should send, without an error, until a thread of the kernel has
+	 * noticed that the other one is up (linkwatch_event(), noop_qdisc). The second one sends at once.
+	 */
 	if (!owner)
 		bring_up(peer);
+	bring_up(name);
 }
 
 void give_address(const char *interface, const struct address *address)
