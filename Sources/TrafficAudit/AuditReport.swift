@@ -158,7 +158,7 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
     case noSuchInterface(String, known: [String])
     case noSuchProcess(Int32)
     case noSuchSocket(SocketCookie)
-    /// The capture has counted no packets at this interface.
+    /// The capture has not counted packets at this interface so far.
     case interfaceNotCounted(String)
     /// Only a reader who may see the sockets of all users may see the lines of the host and of interfaces.
     case onlyForAll
@@ -170,7 +170,7 @@ public enum AuditError: Error, Hashable, Sendable, CustomStringConvertible {
         case .noSuchProcess(let pid): "no process \(pid) is listed that has used a socket"
         case .noSuchSocket(let cookie): "no socket \(cookie.rawValue) is listed; closed ones are for a few seconds"
         case .interfaceNotCounted(let name):
-            "no packets counted at \(name) so far: none have passed since trafficd began, or it does not count at interfaces; trafficd run --wire audited does, with any method but poll and lifecycle"
+            "no packets counted at \(name) so far: trafficd has only just begun, or it does not count at interfaces; trafficd run --wire audited does, with any method but poll and lifecycle"
         case .onlyForAll:
             "only root (and the group trafficd, where there is one) may audit the host or an interface; ask for a process of yours"
         }

@@ -2,8 +2,9 @@ import SQLiteDatabase
 import TrafficModel
 
 extension HistoryStore {
-    static let application: Int64 = 0x7472_6166  // "traf"
-    /// Of the file's tables.
+    /// Early builds wrote other tables, and had another number here.
+    static let application: Int64 = 0x7472_6664  // "trfd"
+    /// Raise it when the tables change. The daemon refuses a file of a higher version.
     static let version: Int64 = 1
 
     func create(_ machine: String?) throws(SQLiteError) {

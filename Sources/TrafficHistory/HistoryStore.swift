@@ -218,7 +218,7 @@ enum HistoryFileError: Error, CustomStringConvertible {
 
     var description: String {
         switch self {
-        case .foreign: "it is a database of another program"
+        case .foreign: "it is a database of another program, or of an early build of trafficd"
         case .later(let version): "it is of a later trafficd (version \(version) of the file)"
         case .ofOtherMachine: "it is of another machine"
         }

@@ -141,6 +141,9 @@ struct CapturePlanTests {
             let plans = try [Self.facts, inFunctions, everywhere].map { try Self.plan(method, facts: $0).blindSpots }
             let says = plans.map { $0.contains(BPFPrograms.skippedProgramBlindSpot) }
             #expect(says == [false, method == .fexit, method == .fexit || method == .kprobe])
+            // The one program of a function that `tracepoint` has.
+            let splices = plans.map { $0.contains { $0.hasPrefix("\(BPFPrograms.splicedBlindSpot), in calls") } }
+            #expect(splices == [false, method == .tracepoint, false])
         }
     }
 

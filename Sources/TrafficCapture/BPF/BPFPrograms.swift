@@ -75,6 +75,7 @@ enum BPFPrograms {
 
     /// The sweep: writes a record for each socket that changed.
     static let sweep = "sweep_sockets"
+    static let splice = "sock_splice_read_exit"
     /// Together they do what ``sweep`` does.
     static let sweepSubstitutes: Set<String> = [sweepOfHeldSockets, sweepOfTCPSockets, sweepOfUDPSockets]
     static let sweepOfHeldSockets = "sweep_held_sockets"
@@ -146,7 +147,7 @@ enum BPFPrograms {
         Hook("inet_sendmsg_exit", .fexit("inet_sendmsg")),
         Hook("inet6_sendmsg_exit", .fexit("inet6_sendmsg"), kernelMayLackPlace: true),  // no IPv6
         Hook("inet_sendpage_exit", .fexit("inet_sendpage"), kernelMayLackPlace: true),  // since Linux 6.5
-        Hook("sock_splice_read_exit", .fexit("sock_splice_read"), without: .blind(splicedBlindSpot)),
+        Hook(splice, .fexit("sock_splice_read"), without: .blind(splicedBlindSpot)),
         Hook("inet_recvmsg_exit", .fexit("inet_recvmsg")),
         Hook("inet6_recvmsg_exit", .fexit("inet6_recvmsg"), kernelMayLackPlace: true),
         Hook("sock_common_recvmsg_exit", .fexit("sock_common_recvmsg"), without: .blind(rawReceiveBlindSpot)),
@@ -168,7 +169,7 @@ enum BPFPrograms {
         Hook("sock_send_length", .tracepoint("sock_send_length")),
         Hook("sock_recv_length", .tracepoint("sock_recv_length")),
         // A program of `fexit`, if the kernel has trampolines after all: no tracepoint sees this call.
-        Hook("sock_splice_read_exit", .fexit("sock_splice_read"), without: .blind(splicedBlindSpot)),
+        Hook(splice, .fexit("sock_splice_read"), without: .blind(splicedBlindSpot)),
     ]
 
     /// Used in addition to the programs of `tracepoint` where the kernel may skip those: see preempt.bpf.h.
@@ -293,7 +294,7 @@ enum BPFPrograms {
     private static let ownerBlindSpot = "the owners of sockets that close before the next look at all open files"
     private static let frameBlindSpot = "AF_PACKET sockets"
     private static let rawReceiveBlindSpot = "what raw and ping sockets receive over IPv6"
-    private static let splicedBlindSpot =
+    static let splicedBlindSpot =
         "what is spliced out of sockets with kernel TLS, and of MPTCP's since Linux 7.0"
     static let narrowReturnsBlindSpot =
         "sends of UDP and calls of raw and other sockets while many of them wait: as `missed_runs`, without their bytes"
@@ -309,7 +310,7 @@ enum BPFPrograms {
     private static let skippedCallBlindSpot =
         "datagrams of calls for which the kernel skips a program (`missed_runs`); TCP's numbers make up for the others"
     static let skippedProgramBlindSpot =
-        "calls for which this kernel may skip a program (`missed_runs`): their bytes may be missing; `tracepoint` misses fewer"
+        "calls for which this kernel may skip a program (`missed_runs`): their bytes may be missing"
     static let hiddenProcessBlindSpot =
         "process 1, and while it runs, packets and which end opened a connection: this kernel then runs no program (`kernel.init_private`)"
     private static let skippedStateBlindSpot =

@@ -36,6 +36,13 @@ struct CapturePlan {
         if facts.maySkipPrograms(of: method) {
             blindSpots.append(BPFPrograms.skippedProgramBlindSpot)
         }
+        if method == .tracepoint && facts.preemptsFunctions
+            && programs.contains(where: { $0.program == BPFPrograms.splice })
+        {
+            blindSpots.append(
+                "\(BPFPrograms.splicedBlindSpot), in calls for which this kernel skips a program (`missed_runs`)"
+            )
+        }
         for (hook, reason) in missing {
             switch hook.without {
             case .blind(let spot):

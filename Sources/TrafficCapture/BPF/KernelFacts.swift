@@ -24,7 +24,8 @@ struct KernelFacts: Hashable, Sendable {
     ///
     /// Such a program keeps its processor by `migrate_disable()` but may be preempted there
     /// (`__bpf_prog_enter_recur()`, kernel/bpf/trampoline.c) where the kernel is built with `CONFIG_PREEMPTION` and so has
-    /// `preempt_schedule()`. A kernel with `CONFIG_PREEMPT_DYNAMIC` shows in debugfs that it does not use this at present.
+    /// `preempt_schedule()`. With `CONFIG_PREEMPT_DYNAMIC` debugfs says whether the kernel uses this. The daemon reads that at
+    /// its start, if it may; where it can't, it assumes that the kernel does.
     var preemptsFunctions: Bool
 
     /// Whether sendfile(2) and splice(2) into a socket pass no tracepoint: the kernel has `inet_sendpage()`, which
@@ -75,7 +76,8 @@ struct KernelFacts: Hashable, Sendable {
     /// - Parameter mode: As in debugfs: the mode in use is in parentheses, for example `none (voluntary) full`.
     static func isCooperative(_ mode: String) -> Bool { mode.contains("(none)") || mode.contains("(voluntary)") }
 
-    /// With `tracepoint` either the kernel skips no program, or twins count what it skips.
+    /// With `tracepoint` either the kernel skips no program, or twins count what it skips, except in one call that no
+    /// tracepoint sees (`sock_splice_read_exit`).
     private var prefersTracepoints: Bool { self.preemptsTracepoints || self.preemptsFunctions && !self.hidesSendpage }
 
     /// Whether the kernel may skip programs of a method that has no twins.
@@ -98,7 +100,7 @@ struct KernelFacts: Hashable, Sendable {
         let reason =
             self.preemptsTracepoints
             ? "this kernel may preempt BPF programs, and only those of tracepoints have twins to count what they miss"
-            : "this kernel may preempt BPF programs of functions, and then skips calls of others; not those of tracepoints"
+            : "this kernel may preempt a task inside a BPF program of a function, and skips that program for other tasks then"
         return [MethodSelection.Refusal(method: .fexit, reason: reason)]
     }
 }

@@ -44,9 +44,10 @@ public struct LabNamespace: Sendable {
     /// Waits until the interface sends. The first end of a pair that is brought up silently drops what it should send,
     /// until a thread of the kernel has noticed that the other end is up (`linkwatch_event()`, `noop_qdisc`).
     func awaitLink(_ interface: String) async throws {
-        _ = try await look(until: { $0.contains("state UP") }) {
+        let seen = try await look(until: { $0.contains("state UP") }) {
             String(decoding: try await self.ip("-o", "link", "show", interface), as: UTF8.self)
         }
+        guard seen.contains("state UP") else { throw NetworkLab.Unavailable("\(interface) does not come up: \(seen)") }
         // That thread shows the state before it is done. The next change waits for the lock that it holds (RTNL).
         try await self.ip("link", "set", interface, "up")
     }

@@ -4,8 +4,8 @@
 usage: otherprograms.py TRAFFICD
 
 The objects state a shorter licence, so to a daemon these are other programs, with the same work to do. The objects are
-in trafficd as bpfembed writes them: compressed (RFC 1950), in hexadecimal digits. A shorter text takes less room when it
-is compressed; another of the same length may take more than there is.
+in trafficd as bpfembed writes them: compressed (RFC 1950), in hexadecimal digits. A shorter text is shorter also
+when it is compressed; another text of the same length may need more bytes than the old one had.
 """
 
 import binascii
@@ -24,9 +24,13 @@ def other(match: re.Match) -> bytes:
         item = zlib.decompress(binascii.unhexlify(before))
     except (binascii.Error, zlib.error):
         return before  # not one of them
+    if LICENCE not in item:
+        return before
     digits = binascii.hexlify(zlib.compress(item.replace(LICENCE, SHORTER), 9))
+    if len(digits) > len(before):
+        sys.exit("otherprograms.py: an object has no room for its other form")
     # Nobody reads what follows the end.
-    return digits.ljust(len(before), b"0") if len(digits) < len(before) else before
+    return digits.ljust(len(before), b"0")
 
 
 def main() -> int:
