@@ -96,6 +96,16 @@ struct CapturePlanTests {
             #expect(plan.leavesTotals)
             #expect(plan.blindSpots.contains(BPFPrograms.hiddenProcessBlindSpot) == facts.hidesProcess1)
         }
+        // Without the program at the release they leave nothing.
+        let says = { (facts: KernelFacts, refused: Set<String>) in
+            try Self.plan(.tracepoint, facts: facts, refusing: refused).blindSpots.contains {
+                $0.hasPrefix(BPFPrograms.unseenEndBlindSpot)
+            }
+        }
+        var preempting = Self.facts
+        preempting.preemptsTracepoints = true
+        #expect(try says(preempting, [BPFPrograms.release]))
+        #expect(try !says(preempting, []) && !says(Self.facts, [BPFPrograms.release]))
     }
 
     @Test("the counts of packets are given up together, those at interfaces alone")

@@ -76,6 +76,7 @@ enum BPFPrograms {
     /// The sweep: writes a record for each socket that changed.
     static let sweep = "sweep_sockets"
     static let splice = "sock_splice_read_exit"
+    static let release = "socket_release"
     /// Together they do what ``sweep`` does.
     static let sweepSubstitutes: Set<String> = [sweepOfHeldSockets, sweepOfTCPSockets, sweepOfUDPSockets]
     static let sweepOfHeldSockets = "sweep_held_sockets"
@@ -137,7 +138,7 @@ enum BPFPrograms {
         case .lifecycle:
             self.lives + self.listsOfStreams + [
                 Hook("socket_create", .cgroup, without: .blind(ownerBlindSpot)),
-                Hook("socket_release", .cgroup, without: .blind(ownerBlindSpot)),
+                Hook(release, .cgroup, without: .blind(ownerBlindSpot)),
             ]
         case .poll: []
         }
@@ -205,9 +206,9 @@ enum BPFPrograms {
         Hook(
             "socket_released",
             .entry("inet_release"),
-            without: .substitute(["socket_release"], but: "the ends of the kernel's own sockets other than TCP")
+            without: .substitute([release], but: "the ends of the kernel's own sockets other than TCP")
         ),
-        Hook("socket_release", .cgroup, without: .substitute(["socket_released"], but: nil)),
+        Hook(release, .cgroup, without: .substitute(["socket_released"], but: nil)),
         Hook("packet_sendmsg_called", .entry("packet_sendmsg"), without: .blind(frameBlindSpot)),
         Hook("packet_sendmsg_returned", .exit("packet_sendmsg"), without: .blind(frameBlindSpot)),
         Hook("packet_sendmsg_spkt_called", .entry("packet_sendmsg_spkt"), without: .blind(frameBlindSpot)),
@@ -243,7 +244,7 @@ enum BPFPrograms {
 
     private static let ends = [
         Hook(
-            "socket_release",
+            release,
             .cgroup,
             without: .blind("the last bytes, up to one refresh, of UDP and other sockets without a connection")
         )
@@ -313,6 +314,8 @@ enum BPFPrograms {
         "calls for which this kernel may skip a program (`missed_runs`): their bytes may be missing"
     static let hiddenProcessBlindSpot =
         "process 1, and while it runs, packets and which end opened a connection: this kernel then runs no program (`kernel.init_private`)"
+    static let unseenEndBlindSpot =
+        "TCP connections whose end no program sees: what they moved since their last record"
     private static let skippedStateBlindSpot =
         "which end opened a connection, and the bytes of its missed calls, if it begins or ends while another one does on the same processor"
     private static let skippedEndBlindSpot =

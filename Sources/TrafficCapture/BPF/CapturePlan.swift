@@ -71,6 +71,11 @@ struct CapturePlan {
         self.leavesTotals =
             facts.preemptsTracepoints || facts.hidesProcess1
             || !Set(programs.map(\.program)).isSuperset(of: [BPFPrograms.sweep, "tcp_destroy_twin"])
+        if self.leavesTotals && method.object == .storage && method != .lifecycle,
+            let release = missing.first(where: { $0.hook.program == BPFPrograms.release })
+        {
+            blindSpots.append("\(BPFPrograms.unseenEndBlindSpot) (\(release.reason))")
+        }
         (self.programs, self.blindSpots) = (programs, blindSpots)
     }
 
