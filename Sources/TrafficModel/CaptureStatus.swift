@@ -73,9 +73,9 @@ public struct CaptureLoss: Sendable, Hashable {
     public var reportsRejected: UInt64
     /// How often a counter of the kernel was lower than before. A defect. The shown numbers never fall.
     public var countersBackwards: UInt64
-    /// How often the kernel skipped one of our programs because the same program was at work on that processor (a task
-    /// preempted in it, `bpf_prog_info.recursion_misses`). With the capture method `kprobe`, also calls whose return
-    /// was not seen. How many bytes those calls moved is not known.
+    /// For how many calls, at most, the kernel skipped a program and its twin because they were at work on that
+    /// processor (a task preempted in them, `bpf_prog_info.recursion_misses`). With the capture method `kprobe`, also
+    /// calls whose return was not seen. How many bytes those calls moved is not known.
     public var missedRuns: UInt64
     /// How often a part of the kernel's account could not be read. The daemon asked for it again: late, not lost.
     public var readsFailed: UInt64

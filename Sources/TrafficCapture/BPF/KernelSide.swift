@@ -91,16 +91,29 @@ final class KernelSide {
         return map
     }
 
-    /// How many calls all attached programs have missed since they were loaded. If the kernel skipped a program but not
-    /// its twin, the call was counted.
+    /// How many calls the attached programs have missed since they were loaded, at most.
     func missedRuns() throws(CaptureError) -> UInt64 {
-        var missed: [String: UInt64] = [:]
-        for (program, described) in zip(self.attached, self.description.attached) {
-            let own = try program.missedRuns()
-            let name = described.twinOf ?? described.name
-            missed[name] = missed[name].map { min($0, own) } ?? own
+        var skipped: [UInt64] = []
+        for program in self.attached { skipped.append(try program.missedRuns()) }
+        return Self.missedCalls(self.description.attached, skipped: skipped, .ofThisKernel)
+    }
+
+    /// A program and its twin miss a call together only where the kernel preempts tasks inside programs. Elsewhere one
+    /// task at most is inside one of the two when a softirq ends or begins a connection, so the other copy sees that.
+    /// The kernel counts what each copy missed, and not which calls: both counts grow though each copy missed other
+    /// calls. Thus the smaller count is what both have missed at most.
+    ///
+    /// - Parameter skipped: What the kernel says of each program (`bpf_prog_info.recursion_misses`).
+    static func missedCalls(
+        _ programs: [Description.Program],
+        skipped: [UInt64],
+        _ facts: KernelFacts
+    ) -> UInt64 {
+        let copies = Dictionary(grouping: zip(programs, skipped)) { program, _ in program.twinOf ?? program.name }
+        return copies.values.reduce(0) { missed, copies in
+            let isWatched = copies.count > 1 && !facts.preemptsTracepoints
+            return missed +| (isWatched ? 0 : copies.map(\.1).min() ?? 0)
         }
-        return missed.values.reduce(0, +|)
     }
 }
 
