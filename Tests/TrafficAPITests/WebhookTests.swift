@@ -138,6 +138,8 @@ struct WebhookTests {
             var count = 1
             while last.position.number < 10_002 {
                 let next = try await receiver.requests(1)[0].notice
+                // On a busy machine an answer may take 10 s too. Then the change comes again.
+                if next == last { continue }
                 #expect(next.position.number > last.position.number)
                 (last, dropped, count) = (next, dropped + next.droppedBefore, count + 1)
             }
