@@ -187,7 +187,9 @@ extension LiveCaptureTests {
             let pair = try SocketPair()
             var censuses: [SocketCensus] = []
             var ours: Set<UInt64> = []
-            // One is due after 300 sweeps, and the next ones then. A walk through the namespaces takes some sweeps more.
+            // One is due after these sweeps, and the next ones then. A walk through the namespaces takes some sweeps more.
+            // Each sweep reads all files of all processes, so 300 take long beside a test that opens a million.
+            capture.sweepsBetweenCensuses = 5
             let count = try blockingLook(every: .zero, until: { $0 >= CaptureEvent.censusesUntilGone }) {
                 try capture.sweep { event in
                     switch event {
@@ -243,7 +245,8 @@ extension LiveCaptureTests {
                 return pair.cookies
             }()
             let ours = { (sockets: [SocketUsage]) in sockets.filter { cookies.contains($0.cookie.rawValue) } }
-            // TCP ends the sockets some time after close(2), and each has to be missing several times.
+            // TCP ends the sockets some time after close(2), and each has to be missing in several censuses.
+            capture.sweepsBetweenCensuses = 5
             let gone = try blockingLook(until: { $0.map(\.state) == [.closed, .closed] }) { ours(try sweep()) }
             #expect(gone.map(\.state) == [.closed, .closed])
             #expect(gone.allSatisfy { $0.closedAt != nil })

@@ -29,8 +29,8 @@ public final class BPFCapture: CaptureSource {
     /// The values that the programs were told last.
     private var telling: traffic_told
     /// A kernel may skip programs without counting that, and at least one kernel does (see ``TrafficCapture``). So a
-    /// census is due at least once per this many sweeps.
-    private static let sweepsBetweenCensuses = 300
+    /// census is due at least once per this many sweeps. Tests make them fewer.
+    var sweepsBetweenCensuses = 300
     /// For a test: the capture acts as if the kernel missed calls all the time.
     private let leavesProgramsOut: Bool
     /// What was read stays in the kernel until ``acknowledge()``.
@@ -39,7 +39,7 @@ public final class BPFCapture: CaptureSource {
     private var isFirstSweepAfterStart = false
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
-    private var sweepsUntilCensus = BPFCapture.sweepsBetweenCensuses
+    private var sweepsSinceCensus = 0
     private var malformed: UInt64
     private var sawUnowned = false
     private var frameSockets = FrameSockets()
@@ -308,10 +308,10 @@ public final class BPFCapture: CaptureSource {
     private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Census? {
         let missed = self.losses.loss.missedRuns
         // No census of a hash: a walk through a hash may skip an element while neighbouring elements come and go.
-        self.sweepsUntilCensus -= 1
-        if missed > self.missedAtLastCensus || self.sweepsUntilCensus <= 0 {
+        self.sweepsSinceCensus += 1
+        if missed > self.missedAtLastCensus || self.sweepsSinceCensus >= self.sweepsBetweenCensuses {
             self.censusesDue = CaptureEvent.censusesUntilGone
-            self.sweepsUntilCensus = Self.sweepsBetweenCensuses
+            self.sweepsSinceCensus = 0
         }
         // A sweep of held sockets is half of a census: the other half is a walk through the network namespaces.
         let isPossible =
