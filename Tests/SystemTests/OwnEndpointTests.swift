@@ -38,8 +38,8 @@ extension SurfaceTests {
                 )
                 try #require(curl.code == 0, "\(server.errorText)")
 
-                // A customer visits at once, and then waits for ten seconds before it prints the number of its visits.
-                let buy = ["buy", "--seconds", "1", "--rate", "0.1"] + options
+                // A customer visits at once, and then waits for a signal: it lives as long as the look below takes.
+                let buy = ["buy", "--seconds", "3600", "--rate", "0.001"] + options
                 let customers = try [1, 3].map { try Program(example, buy + ["--visitors", "\($0)"]) }
                 var snapshot = try await look(until: { snapshot in
                     self.responses(snapshot, customers[0]) == Self.requestsOfVisit
@@ -49,6 +49,7 @@ extension SurfaceTests {
 
                 var visits: UInt64 = 0
                 for customer in customers {
+                    customer.signal(SIGINT)
                     let told = String(decoding: try #require(try await customer.line()), as: UTF8.self)
                     let count = try #require(UInt64(told.dropFirst("visits: ".count)))
                     #expect(try await customer.exit() == 0, "\(customer.errorText)")

@@ -1,5 +1,6 @@
 import ArgumentParser
 import TrafficKit
+import UnixSignals
 
 struct Buy: AsyncParsableCommand {
     private struct ClosedShop: Error, CustomStringConvertible {
@@ -7,7 +8,9 @@ struct Buy: AsyncParsableCommand {
         var description: String { "no visit came to its end; open the shop: trafficexample serve --port \(self.port)" }
     }
 
-    static let configuration = CommandConfiguration(abstract: "Visits the shop, over and over.")
+    static let configuration = CommandConfiguration(
+        abstract: "Visits the shop, over and over, until its time is over or Ctrl-C ends it."
+    )
 
     @Option(help: "TCP port of the shop on the loopback interface.")
     var port = 8080
@@ -44,7 +47,9 @@ struct Buy: AsyncParsableCommand {
         guard (1...1_000).contains(self.visitors) else {
             throw ValidationError("--visitors must be between 1 and 1000.")
         }
-        guard (0.1...1_000).contains(self.rate) else { throw ValidationError("--rate must be between 0.1 and 1000.") }
+        guard (0.001...1_000).contains(self.rate) else {
+            throw ValidationError("--rate must be between 0.001 and 1000.")
+        }
     }
 
     func run() async throws {
@@ -56,34 +61,44 @@ struct Buy: AsyncParsableCommand {
             return TrafficMonitor.shared.stop()
         }
         let end = ContinuousClock.now + .seconds(self.seconds)
-        let visits = try await withThrowingTaskGroup(of: Int.self) { group in
-            for visitor in 1...self.visitors {
-                group.addTask { try await self.visit(as: visitor, until: end, client) }
+        let visitors = Task {
+            await withTaskGroup(of: Int.self) { group in
+                for visitor in 1...self.visitors {
+                    group.addTask { await self.visit(as: visitor, until: end, client) }
+                }
+                return await group.reduce(0, +)
             }
-            return try await group.reduce(0, +)
         }
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        let interruption = Task {
+            for await _ in signals { visitors.cancel() }
+        }
+        let visits = await visitors.value
+        interruption.cancel()
         try await client.shutdown()
         TrafficMonitor.shared.stop()
         if visits == 0 && self.seconds > 0 { throw ClosedShop(port: self.port) }
         print("visits: \(visits)")
     }
 
+    /// Visits until the time is over or the task is cancelled.
+    ///
     /// - Returns: The number of completed visits.
     private func visit(
         as visitor: Int,
         until end: ContinuousClock.Instant,
         _ client: any ShopClient
-    ) async throws -> Int {
+    ) async -> Int {
         var (number, visits) = (visitor, 0)
-        while ContinuousClock.now < end {
+        while !Task.isCancelled, ContinuousClock.now < end {
             do {
                 try await self.visit(number, client)
                 (number, visits) = (number + self.visitors, visits + 1)
             } catch {
                 // The shop may not be open yet.
-                try await Task.sleep(for: .milliseconds(200))
+                try? await Task.sleep(for: .milliseconds(200))
             }
-            try await Task.sleep(for: .seconds(1 / self.rate))
+            try? await Task.sleep(for: .seconds(1 / self.rate))
         }
         return visits
     }
