@@ -198,9 +198,15 @@ int packet_received(struct __sk_buff *skb)
 	struct packets packets;
 
 	/* A raw socket gets copies of packets that belong to other sockets or to the kernel. */
-	if (!socket || is_over(socket) || socket->type == SOCK_RAW || is_shown_again(socket, skb))
+	if (!socket || socket->type == SOCK_RAW || is_shown_again(socket, skb))
 		return 1;
 	packets = read_packets(skb);
+	/*
+	 * Another processor may be closing the socket. Nothing stands between this look and the count: a packet that counts
+	 * after the final totals would be in the interface's bytes alone.
+	 */
+	if (is_over(socket))
+		return 1;
 	count_wire(&socket->wire_received, &packets);
 	if (socket->state == TCP_LISTEN && packets.length > packets.headers)
 		remember_early(socket, skb, packets.length - packets.headers);

@@ -25,6 +25,8 @@ public struct WireComparison: Sendable {
 
     private let truth: WireTruth
     private var isKnown = false
+    /// Wire bytes of processes whose namespace nobody knows. They are in no sum; a miss may be among them.
+    private var nowhere: Int64 = 0
     /// The largest miss by subject. What one witness misses, others miss too, so misses of a subject are not added up.
     private var misses: [String: UInt64] = [:]
 
@@ -82,11 +84,19 @@ public struct WireComparison: Sendable {
             let received = Int64(process.bytes.payload.received) - Int64(earlier?.payload.received ?? 0)
             let place = whereabouts(process.identity)
             if let place, place != near { payload.arrived += received }
-            guard place ?? process.details.networkNamespace == near else { continue }
+            let wire = (
+                sent: Int64(process.bytes.wireSent ?? 0) - Int64(earlier?.wireSent ?? 0),
+                received: Int64(process.bytes.wireReceived ?? 0) - Int64(earlier?.wireReceived ?? 0)
+            )
+            guard let namespace = place ?? process.details.networkNamespace else {
+                self.nowhere += wire.sent + wire.received
+                continue
+            }
+            guard namespace == near else { continue }
             payload.received += received
             self.requireWire(process, earlier)
-            sum.sent += Int64(process.bytes.wireSent ?? 0) - Int64(earlier?.wireSent ?? 0)
-            sum.received += Int64(process.bytes.wireReceived ?? 0) - Int64(earlier?.wireReceived ?? 0)
+            sum.sent += wire.sent
+            sum.received += wire.received
         }
         guard ownersAreKnown else { return }
         if acrossLink {
@@ -175,8 +185,10 @@ public struct WireComparison: Sendable {
         let expected = Int64(truncatingIfNeeded: expected)
         guard expected != actual else { return }
         self.misses[subject] = max(self.misses[subject] ?? 0, (expected - actual).magnitude)
-        let hints =
-            "near, before it was cut to the link: \(self.truth.handedOver); discovery: \(self.truth.discovery)"
+        let hints = """
+            near, before it was cut to the link: \(self.truth.handedOver); discovery: \(self.truth.discovery); \
+            processes of no known namespace: \(self.nowhere)
+            """
         self.differences.append(
             Difference(
                 subject: "wire of the \(subject), \(witness)",
