@@ -28,6 +28,8 @@ package struct Configuration: Sendable, Hashable {
     package var interval = TimeSpan(seconds: 1)
     /// How long an ended process stays listed.
     package var keepExited = TimeSpan(seconds: 300)
+    /// How long a closed socket stays listed. No setting: longer only for tests, which may look late.
+    package var keepClosed = TimeSpan(seconds: 5)
     /// Where history is kept. `nil`: nowhere.
     package var stateDirectory: String?
     package var historyRetention = HistoryRetention.default

@@ -1,14 +1,27 @@
+import DequeModule
 import TrafficModel
 
 /// The closed sockets that are still listed. A user who closes many sockets displaces only that user's own sockets, also
 /// between two sweeps. Sockets with further owners do not count until a sweep ends.
 struct ClosedSockets: Codable {
-    private struct Held: Codable {
-        var user: PayingUser
-        var socket: ClosedSocket
+    private struct Listed: Codable {
+        var serial: UInt64
+        /// The number of the first tick that can list the socket.
+        var tick: UInt64
     }
 
-    private var queue = FairQueue<ClosedSocket>()
+    private struct Held: Codable {
+        var user: PayingUser
+        var socket: Listed
+    }
+
+    private var queue = FairQueue<Listed>()
+    /// The number of the next tick.
+    private var nextTick: UInt64 = 0
+    /// `CLOCK_BOOTTIME` in nanoseconds of the last ticks, of which the last has the number `nextTick - 1`. Sockets age from
+    /// the tick that lists them, not from their end: a daemon that was stopped for a while, or ticks seldom, lists each
+    /// of them for the same time.
+    private var ticks: Deque<UInt64> = []
     /// Sockets whose further owners come with the sweep. They stay listed until then, whatever the limits are.
     private var shared: [Held] = []
     /// The same sockets one round later. By then the daemon has read their owners, even if a socket's last record came
@@ -20,11 +33,10 @@ struct ClosedSockets: Codable {
     mutating func append(
         _ serial: UInt64,
         of user: PayingUser,
-        closedAt: UInt64,
         isShared: Bool,
         within limit: UserLimit
     ) -> [UInt64] {
-        let socket = ClosedSocket(serial: serial, closedAt: closedAt)
+        let socket = Listed(serial: serial, tick: self.nextTick)
         guard !isShared else {
             self.shared.append(Held(user: user, socket: socket))
             return []
@@ -32,10 +44,18 @@ struct ClosedSockets: Codable {
         return self.queue.append(socket, of: user, within: limit).map(\.serial)
     }
 
-    /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
-    mutating func takeForgettable(closedBefore moment: UInt64, within limit: UserLimit) -> [UInt64] {
+    /// Takes out the sockets that have been listed since `moment` or longer, and the sockets beyond the limits.
+    ///
+    /// - Parameters:
+    ///   - moment: `CLOCK_BOOTTIME`, nanoseconds, as `tick`.
+    ///   - tick: When this tick is.
+    mutating func takeForgettable(listedSince moment: UInt64, at tick: UInt64, within limit: UserLimit) -> [UInt64] {
         for held in self.settling { self.queue.appendUnlimited(held.socket, of: held.user) }
         (self.settling, self.shared) = (self.shared, [])
-        return self.queue.take(within: limit) { $0.closedAt < moment }.map(\.serial)
+        self.ticks.append(tick)
+        self.nextTick += 1
+        while let oldest = self.ticks.first, oldest <= moment { self.ticks.removeFirst() }
+        let firstKept = self.nextTick - UInt64(self.ticks.count)
+        return self.queue.take(within: limit) { $0.tick < firstKept }.map(\.serial)
     }
 }

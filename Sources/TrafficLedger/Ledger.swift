@@ -233,7 +233,6 @@ public struct Ledger: Sendable, Codable {
         let surplus = self.closedSockets.append(
             observation.serial,
             of: observation.payer,
-            closedAt: observation.closedBoottimeNanoseconds ?? 0,
             isShared: observation.isShared,
             within: self.retention.closedSocketLimit
         )
@@ -399,7 +398,8 @@ public struct Ledger: Sendable, Codable {
             within: retention.lateSocketLimit
         )
         let closed = self.closedSockets.takeForgettable(
-            closedBefore: boottime -| retention.closedSockets.nanoseconds,
+            listedSince: boottime -| retention.closedSockets.nanoseconds,
+            at: boottime,
             within: retention.closedSocketLimit
         )
         self.forget(closed)

@@ -279,5 +279,7 @@ extension Ledger {
 }
 
 extension Configuration {
-    var retention: Ledger.Retention { Ledger.Retention(exitedProcesses: self.keepExited.duration) }
+    var retention: Ledger.Retention {
+        Ledger.Retention(exitedProcesses: self.keepExited.duration, closedSockets: self.keepClosed.duration)
+    }
 }

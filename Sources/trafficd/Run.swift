@@ -142,6 +142,9 @@ struct Run: AsyncParsableCommand {
     )
     var keepExited: TimeSpan?
 
+    @Option(help: .hidden)
+    var keepClosed: TimeSpan?
+
     @Option(
         help: ArgumentHelp(
             "Keep history in this directory, for trafficctl history; made if it is missing. Without it, no history is kept.",
@@ -202,6 +205,7 @@ struct Run: AsyncParsableCommand {
     func validate() throws {
         try self.interval?.check("--interval", within: Configuration.intervals)
         try self.keepExited?.check("--keep-exited", within: Configuration.keepExitedTimes)
+        try self.keepClosed?.check("--keep-closed", within: Configuration.keepExitedTimes)
         var configuration = Configuration()
         try self.commandLine()(&configuration)
         // The file may have what is missing here, such as a token.
@@ -268,6 +272,7 @@ struct Run: AsyncParsableCommand {
             if let wire { configuration.wantedWire = wire }
             if let interval { configuration.interval = interval }
             if let keepExited { configuration.keepExited = keepExited }
+            if let keepClosed { configuration.keepClosed = keepClosed }
             if let stateDirectory { configuration.stateDirectory = stateDirectory }
             for keeping in self.keepHistory {
                 configuration.historyRetention.keep(keeping.level, for: keeping.seconds)

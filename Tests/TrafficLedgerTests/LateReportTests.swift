@@ -195,6 +195,7 @@ struct LateReportTests {
             if serial == 103 { observation.transport = .udp }
             fixture.absorb(.socket(observation))
         }
+        fixture.tick()
         fixture.tick(after: 30)
         #expect(fixture.late == [100, 104])
     }
@@ -206,6 +207,7 @@ struct LateReportTests {
         fixture.absorb(.details(F.process(9), .init(name: "other", uid: 9)))
         fixture.report([.outcome(1, status: 200)], pid: 9)
         Self.close(100..<104, in: &fixture)
+        fixture.tick()
         fixture.tick(after: 30)
         // Sockets of process 9 that another user's process has used first.
         for serial in 910..<960 as Range<UInt64> {
@@ -216,6 +218,7 @@ struct LateReportTests {
             }
             fixture.absorb(F.socket(serial, owners, closed: fixture.now))
         }
+        fixture.tick()
         fixture.tick(after: 10)
         #expect(fixture.late == Set(100..<104).union(956..<960))
     }
@@ -243,6 +246,7 @@ struct LateReportTests {
         for serial in sockets {
             fixture.absorb(F.socket(serial, [F.owner(F.process(1), sent: 10_000)], closed: fixture.now))
         }
+        fixture.tick()
         fixture.tick(after: 30)
         #expect(fixture.late.count == sockets.count - 2)
         #expect(fixture.claimed == fixture.late)
@@ -261,6 +265,7 @@ struct LateReportTests {
         var fixture = Self.server()
         let most = Int32(LateSockets.mostOwners)
         Self.close(100..<101, in: &fixture, sharers: 20..<(20 + most - 1 + more))
+        fixture.tick()
         fixture.tick(after: 30)
         fixture.report([Self.served(100)])
         fixture.settleAll()

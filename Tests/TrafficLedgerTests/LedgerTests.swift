@@ -384,6 +384,21 @@ struct LedgerTests {
         #expect(f.process(1)?.bytes.payload.sent == 10)
     }
 
+    @Test("a closed socket is listed from the tick that learns of it, however long ago it closed")
+    func closedLongAgo() {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)], closed: f.now))
+        f.tick(after: 100)
+        #expect(f.socket(9) != nil)
+        f.tick(after: 4)
+        f.absorb(F.socket(10, [F.owner(one, sent: 10)], closed: f.now))
+        #expect(f.socket(9) != nil)
+        f.tick(after: 2)
+        #expect(f.socket(9) == nil && f.socket(10) != nil)
+        f.tick(after: 6)
+        #expect(f.socket(10) == nil)
+    }
+
     @Test("more closed sockets than fit push the oldest out")
     func closedLimit() {
         var f = F(retention: Ledger.Retention(closedSocketLimit: .init(10, inAll: 10)))

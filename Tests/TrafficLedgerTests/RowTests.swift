@@ -377,6 +377,7 @@ struct RowTests {
         }
         f.tick()
         f.absorb(.absent(Array(1...serial)))
+        f.tick()
         f.tick(after: 10)
         #expect(f.ledger.presumedClosed.accounts.count == 1_023)
         #expect(f.snapshot.totals.bytes.payload.sent == serial)
