@@ -1,4 +1,5 @@
 import ServiceLifecycle
+import Synchronization
 import TrafficCapture
 
 /// A long-running part of the daemon that blocks its own thread, so that the cooperative pool keeps its threads.
@@ -26,5 +27,31 @@ struct BlockingService: Service {
         } onGracefulShutdown: {
             self.stop()
         }
+    }
+}
+
+/// Ends a part that must outlive another: when it has been asked to end, and the other has ended.
+///
+/// A group of services expects that in a shutdown each part ends in its turn, and takes one that ends earlier for a
+/// failure. Otherwise it asks all parts at once.
+final class LaterEnd: Sendable {
+    private let conditions = Mutex((isAsked: false, otherHasEnded: false))
+    private let stop: @Sendable () -> Void
+
+    /// - Parameter stop: May be called more than once.
+    init(_ stop: @escaping @Sendable () -> Void) {
+        self.stop = stop
+    }
+
+    func ask() { self.change { $0.isAsked = true } }
+
+    func otherEnded() { self.change { $0.otherHasEnded = true } }
+
+    private func change(_ set: (inout (isAsked: Bool, otherHasEnded: Bool)) -> Void) {
+        let isTime = self.conditions.withLock { conditions in
+            set(&conditions)
+            return conditions.isAsked && conditions.otherHasEnded
+        }
+        if isTime { self.stop() }
     }
 }

@@ -145,8 +145,11 @@ struct Daemon {
         ]
         if !configuration.push.isEmpty { services.append(push) }
         services.append(BlockingService(name: "alerts", body: alerts.run, stop: alerts.stop))
-        // The accountant ends it, whatever ends the accountant: the last minute comes then.
-        if let history { services.append(BlockingService(name: "history", body: history.run, stop: {})) }
+        // The last minute comes when the accountant ends.
+        let historyEnd = LaterEnd { history?.stop() }
+        if let history {
+            services.append(BlockingService(name: "history", body: history.run, stop: historyEnd.ask))
+        }
         services += [
             BlockingService(
                 name: "accountant",
@@ -159,7 +162,7 @@ struct Daemon {
                         .run(configuration, changes: changes, stopper: stopper, demand: demand)
                 },
                 stop: { stopper.stop() },
-                onEnd: { history?.stop() }
+                onEnd: historyEnd.otherEnded
             ),
             ControlServer(
                 source: box,
