@@ -14,7 +14,6 @@ import TrafficReport
 /// gatherers, and sending has a lock. A thread that finds this lock taken leaves its datagrams to the thread that holds
 /// it. The datagrams of all gatherers have one numbering, by which the daemon finds losses.
 final class ReportSender: Sendable {
-    static let delay = Duration.milliseconds(100)
     static let retryNanoseconds: UInt64 = 1_000_000_000
     /// A daemon counts as there until it has been missing for this long: an app may start before it, and it may
     /// restart.
@@ -28,6 +27,7 @@ final class ReportSender: Sendable {
     private let path: String
     /// As in ``ReportSocket/init(sendBuffer:)``.
     private let sendBuffer: Int32?
+    private let delay: Duration
     private let clock: @Sendable () -> UInt64
     private let queue: DatagramQueue
     /// The first is for records that any thread may report.
@@ -47,13 +47,15 @@ final class ReportSender: Sendable {
     /// and none of them may wait for another.
     private let nextLook = Atomic<UInt64>(0)
 
+    /// - Parameter delay: How long records wait at most.
     init(
         path: String,
         sendBuffer: Int32? = nil,
+        delay: Duration = .milliseconds(100),
         clock: @escaping @Sendable () -> UInt64 = TrafficClock.nanoseconds
     ) {
         (self.path, self.sendBuffer) = (path, sendBuffer)
-        self.clock = clock
+        (self.delay, self.clock) = (delay, clock)
         self.missingSince = Atomic(clock())
         let queue = DatagramQueue()
         self.queue = queue
@@ -120,7 +122,7 @@ final class ReportSender: Sendable {
     private func flushLater() {
         guard !self.isFlushDue.exchange(true, ordering: .relaxed) else { return }
         Task.detached(priority: .utility) {
-            try? await Task.sleep(for: Self.delay)
+            try? await Task.sleep(for: self.delay)
             self.flush()
         }
     }

@@ -198,13 +198,16 @@ extension SurfaceTests {
 
         @Test("every byte of a scenario is counted while SIGHUPs come", arguments: ["tcp", "churn", "udp"])
         func scenarios(_ name: String) async throws {
-            let file = try File("interval: 100ms\nclasses: {a: [127.0.0.0/8]}\n")
+            // No process's row may leave the list between two looks at it.
+            let kept = "keep_exited: 1d\n"
+            let file = try File("\(kept)interval: 100ms\nclasses: {a: [127.0.0.0/8]}\n")
             let daemon = try await Self.daemon(file)
             let pid = daemon.program.pid
             let hangups = Task {
                 for round in 0... {
                     try file.write(
-                        "interval: \(100 + round % 3)ms\nclasses: {\(round % 2 == 0 ? "b" : "a"): [127.0.0.0/8]}\n"
+                        kept + "interval: \(100 + round % 3)ms\n"
+                            + "classes: {\(round % 2 == 0 ? "b" : "a"): [127.0.0.0/8]}\n"
                     )
                     kill(pid, SIGHUP)
                     try await Task.sleep(for: .milliseconds(20))

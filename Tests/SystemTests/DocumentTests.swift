@@ -267,8 +267,10 @@ extension SystemTests {
                 kill(daemon, SIGTERM)
                 Tool.end(of: daemon)
             }
+            // The socket is there before the first sweep. Until that, the daemon has no answers.
+            let fetch = ["fetch", Self.directory + "/control.sock", "/v1/snapshot"]
             try #require(
-                try await eventually { FileManager.default.fileExists(atPath: Self.directory + "/control.sock") }
+                try await eventually { try await Program.run(Machine.programs.generator, fetch).code == 0 }
             )
             var run = 0
             for (name, text) in Documents.all.sorted(by: { $0.key < $1.key }) {

@@ -10,6 +10,9 @@ extension SystemTests {
     struct LifecycleTests {
         private static let method = CaptureMethod.lifecycle.rawValue
 
+        /// No process's row may leave the list between two looks at it.
+        private static let keeping = ["--keep-exited", "86400"]
+
         /// Scenarios that use nothing but TCP, and where one process owns each socket.
         private static let scenarios = [
             "tcp", "tcp-unread", "tcp-requests", "tcp-nonblocking", "tcp-waitall", "writev", "tcp-peek", "tcp-trunc",
@@ -23,7 +26,7 @@ extension SystemTests {
 
         @Test("every byte of TCP is counted, at its socket and at its process", arguments: Self.scenarios)
         func scenario(_ name: String) async throws {
-            let check = try await withDaemon(method: Self.method) { daemon in
+            let check = try await withDaemon(method: Self.method, arguments: Self.keeping) { daemon in
                 try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
             }
             try expectExact(check)
@@ -32,7 +35,7 @@ extension SystemTests {
         @Test("a daemon that starts during a transfer has exactly what came later", arguments: ["tcp", "tcp-unread"])
         func startInTheMiddle(_ name: String) async throws {
             let (check, daemon) = try await AccuracyCheck.runFromTheMiddle(name, programs: Machine.programs) {
-                try await Daemon(Machine.programs, method: Self.method)
+                try await Daemon(Machine.programs, method: Self.method, arguments: Self.keeping)
             }
             try await finish(daemon)
             try expectExact(check)

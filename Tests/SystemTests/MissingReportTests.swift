@@ -43,6 +43,7 @@ extension SurfaceTests {
 
         @Test("skipped numbers are missing; numbers out of order, or of a second numbering, are not")
         func leftOut() async throws {
+            // Each numbering ends with 64 numbers in order (`SenderNumbers.reach`), so that no gap waits for a tick.
             let script = """
                 import random
                 random.seed(1)
@@ -51,19 +52,22 @@ extension SurfaceTests {
                     block = numbers[start:start + 32]
                     if start: random.shuffle(block)
                     for number in block: send(number)
-                for number in range(100):
+                for number in range(1000, 1064): send(number)
+                for number in range(100 + 64):
                     if number != 50: send(number)
                 """
-            try await withDaemon { daemon in
+            // The longest interval: after a tick without datagrams, the daemon waits for no number any more, although the
+            // sender only rests.
+            try await withDaemon(arguments: ["--interval", "60"]) { daemon in
                 let sender = try self.sender(script, to: daemon)
                 #expect(try await sender.exit() == 0, "\(sender.errorText)")
-                let snapshot = try await self.settled(daemon, datagrams: 901 + 99)
+                let snapshot = try await self.settled(daemon, datagrams: 901 + 64 + 99 + 64)
                 #expect(snapshot.capture.reports.missingDatagrams == 99 + 1)
                 let doctor = try await Program.run(
                     Machine.programs.client,
                     ["doctor", "--runtime-directory", daemon.directories.runtime.path]
                 )
-                #expect(String(decoding: doctor.output, as: UTF8.self).contains("1,000 datagrams, 100 missing"))
+                #expect(String(decoding: doctor.output, as: UTF8.self).contains("1,128 datagrams, 100 missing"))
             }
         }
 
@@ -81,7 +85,8 @@ extension SurfaceTests {
                 let sender = try self.sender(script, to: daemon)
                 #expect(try await sender.line() == Data("ready True".utf8), "\(sender.errorText)")
                 _ = try await self.settled(daemon, datagrams: 1)
-                daemon.program.signal(SIGSTOP)
+                // A thread that goes on would take datagrams.
+                try await daemon.program.halt()
                 try sender.writeLine()
                 let line = try #require(try await sender.line())
                 daemon.program.signal(SIGCONT)

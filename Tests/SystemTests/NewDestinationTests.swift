@@ -132,9 +132,12 @@ extension SurfaceTests {
                     try await server.tell("udp", from: "198.51.100.8", 53, to: "198.51.98.7", 30)
                     let report = try await AlertTests.wait(daemon) { !$0.alerts.isEmpty }
                     #expect(report.alerts.first?.rule == "fresh", "\(daemon.program.errorText)")
-                    // What comes last: when this is said, all that was before it has been judged.
+                    // What comes last: when all of it is said, all that was before has been judged. The alert may begin before
+                    // the echo.
                     let last = try await server.tell("tcp", from: "198.51.100.8", to: "198.19.7.7", 50)
-                    let whole = try await AlertTests.wait(daemon) { $0.alerts.contains { $0.rule == "served" } }
+                    let whole = try await AlertTests.wait(daemon) { report in
+                        report.alerts.contains { $0.rule == "served" && $0.bytes == last }
+                    }
                     let said = whole.alerts.map {
                         "\($0.rule) \($0.kind.rawValue) \($0.process?.name ?? "") \($0.destination ?? "")"
                     }

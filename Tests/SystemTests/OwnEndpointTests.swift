@@ -39,7 +39,7 @@ extension SurfaceTests {
                 try #require(curl.code == 0, "\(server.errorText)")
 
                 // A customer visits at once, and then waits for a signal: it lives as long as the look below takes.
-                let buy = ["buy", "--seconds", "3600", "--rate", "0.001"] + options
+                let buy = ["buy", "--seconds", "3600", "--rate", "0.001", "--timeout", "600"] + options
                 let customers = try [1, 3].map { try Program(example, buy + ["--visitors", "\($0)"]) }
                 var snapshot = try await look(until: { snapshot in
                     self.responses(snapshot, customers[0]) == Self.requestsOfVisit

@@ -1,5 +1,6 @@
 import Foundation
 import GroundTruth
+import TestSupport
 import Testing
 import TrafficModel
 
@@ -7,7 +8,31 @@ extension SystemTests {
     /// The daemon's counts, compared with other programs' counts of their own traffic.
     @Suite(.tags(.peer), .needsBPF)
     struct PeerTests {
+        /// Closed sockets and exited processes stay listed until the test has looked at all of them.
+        private static let keeping = ["--keep-closed", "600", "--keep-exited", "86400"]
+
         // MARK: iperf3
+
+        private static let noAnswer = "iperf3: unable to read from stream socket: Resource temporarily unavailable"
+
+        /// iperf3's client waits 30 s for the server's answer to its first datagram, and then fails. The server ends, too.
+        private func run(
+            _ options: [String],
+            in namespace: NetworkNamespace
+        ) async throws -> (iperf: Iperf, report: Iperf.Report) {
+            // Ten minutes.
+            var triesLeft = 20
+            while true {
+                let iperf = try await Iperf(in: namespace)
+                triesLeft -= 1
+                do {
+                    let report = try await iperf.run(options)
+                    return (iperf, report)
+                } catch let failure as Program.Failure where triesLeft > 0 && failure.description == Self.noAnswer {
+                    try await iperf.stop()
+                }
+            }
+        }
 
         /// On each data connection iperf3 first sends its 37-byte cookie (TCP), or 4 bytes each way (UDP).
         @Test(
@@ -18,9 +43,8 @@ extension SystemTests {
         func iperf(_ transport: String, _ greeting: UInt64, _ answer: UInt64) async throws {
             let amount = transport == "udp" ? ["--udp", "--bytes", "2M", "--bitrate", "100M"] : ["--bytes", "64M"]
             try await NetworkNamespace.with { namespace in
-                try await withDaemon { daemon in
-                    let iperf = try await Iperf(in: namespace)
-                    let report = try await iperf.run(["--parallel", "2"] + amount)
+                try await withDaemon(arguments: Self.keeping) { daemon in
+                    let (iperf, report) = try await self.run(["--parallel", "2"] + amount, in: namespace)
                     let snapshot = try await daemon.snapshot()
                     try await iperf.stop()
                     #expect(report.end.streams.count == 2)
@@ -64,7 +88,7 @@ extension SystemTests {
 
         @Test("nginx with sendfile and curl have the bytes of nginx's log and curl's figures", .needs("nginx", "curl"))
         func webServer() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: Self.keeping) { daemon in
                 let nginx = try await WebServer(files: ["small": 1234, "large": 10_000_000])
                 let nowhere = ["--output", "/dev/null"]
                 var transfers: [Transfer] = []
@@ -98,7 +122,7 @@ extension SystemTests {
 
         @Test("an upload has the bytes of nginx's log and curl's figures", .needs("nginx", "curl"))
         func upload() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: Self.keeping) { daemon in
                 let nginx = try await WebServer(files: ["source": 5_000_000])
                 let source = nginx.folder.appending(path: "source").path
                 let transfers = try await self.curl(
@@ -126,7 +150,7 @@ extension SystemTests {
 
         @Test("300 curl processes are all named, and their sum is nginx's", .needs("nginx", "curl"))
         func curlStorm() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: Self.keeping) { daemon in
                 let nginx = try await WebServer(files: ["small": 4321])
                 let curl = try #require(Machine.path(of: "curl"))
                 let command = """

@@ -143,7 +143,8 @@ extension SystemTests {
                         try await Task.sleep(for: .milliseconds(50))
                     }
 
-                    let buy = try start([example, "buy", "--seconds", "1", "--rate", "2"] + options)
+                    let once = ["buy", "--seconds", "1", "--rate", "2", "--timeout", "600"]
+                    let buy = try start([example] + once + options)
                     #expect(try await buy.exit() == 0, "\(buy.errorText)")
                     let scripts = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                         .appending(path: "TrafficReportTests").path
@@ -166,9 +167,15 @@ extension SystemTests {
                     let other = try #require(exchanges.first { $0.host == "python.example" })
                     let socket = try await daemon.snapshot().sockets?.first { $0.cookie == other.cookie }
                     try python.writeLine()
+                    // At its end tcpdump forgets the packets that it has not printed.
+                    var printed = ""
+                    let last = [UInt16(call[0]), UInt16(curl.output.prefix { $0 != " " }) ?? 0]
+                    while !last.allSatisfy({ self.handshakes(printed, port: port)[$0] != nil }) {
+                        printed += String(decoding: try #require(try await dump.line()), as: UTF8.self) + "\n"
+                    }
                     dump.signal(SIGINT)
                     let handshakes = self.handshakes(
-                        String(decoding: try await dump.rest(), as: UTF8.self),
+                        printed + String(decoding: try await dump.rest(), as: UTF8.self),
                         port: port
                     )
                     shop.signal(SIGTERM)
@@ -298,7 +305,8 @@ extension SystemTests {
 
         @Test("connect is known for HTTP/2 without TLS too, if the handlers were there before the preface")
         func preface() async throws {
-            try await withDaemon { daemon in
+            // The sockets close one after the other, and all are read at the end.
+            try await withDaemon(arguments: ["--keep-closed", "600"]) { daemon in
                 let server = try await InstrumentedServer(isHTTP2: true)
                 for arrival in Arrival.allCases { try await self.converse(server.port, arrival, daemon) }
                 let exchanges = try await self.ended(daemon, 2 * Arrival.allCases.count)
@@ -360,6 +368,7 @@ extension SystemTests {
             tls.trustRoots = .file(certificates.authority)
             configuration.tlsConfiguration = tls
             configuration.reportTraffic(to: monitor)
+            configuration.timeout.connect = .minutes(10)
             let client = HTTPClient(configuration: configuration)
             do {
                 for _ in 0..<2 {

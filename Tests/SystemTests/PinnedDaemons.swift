@@ -39,10 +39,13 @@ struct PinnedDaemons {
 
     /// What history has of the program.
     func inHistory(_ mover: Mover) async throws -> PayloadBytes {
-        let said = try await Program.run(
-            Machine.programs.client,
-            ["history", "--since", "1h", "--format", "json"] + self.directories.arguments
-        )
+        // The daemon breaks off an answer that takes two seconds.
+        let said = try await look(until: { $0.code == 0 }) {
+            try await Program.run(
+                Machine.programs.client,
+                ["history", "--since", "1d", "--format", "json"] + self.directories.arguments
+            )
+        }
         let rows = try JSONDecoder().decode(HistoryReport.self, from: said.output).rows
         return rows.filter { $0.name.process == mover.name }.reduce(PayloadBytes()) { $0 + $1.bytes.payload }
     }

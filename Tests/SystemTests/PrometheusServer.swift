@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficKitTestSupport
 
-/// A separate Prometheus on a free port that scrapes one address, once a second.
+/// A separate Prometheus on a free port that scrapes one address, every five seconds.
 final class PrometheusServer {
     /// One series with all its samples, as they came.
     struct Series: Decodable {
@@ -57,8 +57,9 @@ final class PrometheusServer {
         self.port = try FreePort.next()
         self.folder = FileManager.default.temporaryDirectory.appending(path: "prometheus-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: self.folder, withIntermediateDirectories: true)
+        // The timeout can't be longer than the interval, and a busy daemon's answer takes more than two seconds.
         let configuration = """
-            global: {scrape_interval: 1s, scrape_timeout: 1s}
+            global: {scrape_interval: 5s, scrape_timeout: 5s}
             scrape_configs: [{job_name: trafficd, static_configs: [{targets: ['\(target)']}]}]
             """
         let file = self.folder.appending(path: "prometheus.yml")

@@ -11,6 +11,9 @@ extension SystemTests {
     /// A server in this process that reports, the daemon, and curl, which makes its own counts.
     @Suite(.tags(.peer), .needsBPF, .needs("curl", "openssl"))
     struct ReportTests {
+        /// Closed sockets stay listed until the test has looked at all of them.
+        private static let keeping = ["--keep-closed", "600"]
+
         /// The daemon's snapshot once the daemon has settled `requests` exchanges of this process.
         private func settled(_ daemon: Daemon, requests: Int) async throws -> Snapshot {
             try await look(until: { snapshot in
@@ -18,35 +21,28 @@ extension SystemTests {
             }) { try await daemon.snapshot() }
         }
 
-        /// The server's sockets, at least one more than known before. The daemon lists closed sockets only for a short
-        /// time.
+        /// The daemon's snapshot once every byte of the server's closed sockets is explained, if that comes.
         private func explained(
             _ daemon: Daemon,
             _ server: InstrumentedServer,
-            after known: [UInt64: SocketUsage]
-        ) async throws -> [UInt64: SocketUsage] {
-            var sockets = known
-            _ = try await eventually {
-                let cookies = Set(server.records.requests.map(\.cookie))
-                let listed = try await daemon.snapshot().sockets?.filter { cookies.contains($0.cookie.rawValue) } ?? []
-                sockets = known.merging(listed.map { ($0.cookie.rawValue, $0) }) { _, last in last }
-                let isExplained = listed.allSatisfy { $0.closedAt != nil && $0.unattributed == 0 }
-                return isExplained && sockets.count > known.count
-            }
-            return sockets
+            connections: Int
+        ) async throws -> Snapshot {
+            try await look(until: { snapshot in
+                let sockets = self.sockets(snapshot, server)
+                return sockets.count == connections
+                    && sockets.allSatisfy { $0.closedAt != nil && $0.unattributed == 0 }
+            }) { try await daemon.snapshot() }
+        }
+
+        private func sockets(_ snapshot: Snapshot, _ server: InstrumentedServer) -> [SocketUsage] {
+            let cookies = Set(server.records.requests.map(\.cookie))
+            return (snapshot.sockets ?? []).filter { cookies.contains($0.cookie.rawValue) }
         }
 
         private func expectAllExplained(_ snapshot: Snapshot, _ server: InstrumentedServer, connections: Int) {
-            let cookies = Set(server.records.requests.map(\.cookie))
-            self.expectAllExplained(
-                snapshot.sockets?.filter { cookies.contains($0.cookie.rawValue) } ?? [],
-                connections
-            )
-            #expect(cookies.count == connections)
-        }
-
-        private func expectAllExplained(_ sockets: [SocketUsage], _ connections: Int) {
+            let sockets = self.sockets(snapshot, server)
             #expect(sockets.count == connections)
+            #expect(Set(server.records.requests.map(\.cookie)).count == connections)
             for socket in sockets {
                 #expect(socket.explained == socket.bytes.payload.total && socket.unattributed == 0)
                 #expect(socket.bytes.payload.total > 0)
@@ -58,7 +54,7 @@ extension SystemTests {
             arguments: [nil, "1.2", "1.3"] as [String?]
         )
         func explained(tls: String?) async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: Self.keeping) { daemon in
                 var options: [String] = []
                 var configuration: TLSConfiguration?
                 if let tls {
@@ -77,11 +73,9 @@ extension SystemTests {
                 let upload = daemon.directories.root.appending(path: "upload")
                 try Data(repeating: 7, count: 1_000_003).write(to: upload)
                 let cookie = "Cookie: " + String(repeating: "c", count: 4_096)
-                var sockets: [UInt64: SocketUsage] = [:]
                 var transfers: [Curl.Transfer] = []
                 func transfer(_ more: [String], _ paths: [String]) async throws {
                     transfers += try await Curl.run(options + more, paths.map { "\(url)/\($0)" })
-                    sockets = try await self.explained(daemon, server, after: sockets)
                 }
                 let mixed = (0..<1_000).map { "\($0 % 2 == 0 ? "length" : "chunked")/\($0 * 131 % 9_973)?q=\($0)" }
                 try await transfer(["-H", cookie], mixed)
@@ -93,8 +87,9 @@ extension SystemTests {
                 let statusTransfers = transfers.suffix(7)
                 try await server.stop()
 
-                let snapshot = try await self.settled(daemon, requests: transfers.count)
-                self.expectAllExplained(Array(sockets.values), 5)
+                _ = try await self.settled(daemon, requests: transfers.count)
+                let snapshot = try await self.explained(daemon, server, connections: 5)
+                self.expectAllExplained(snapshot, server, connections: 5)
                 let reports = snapshot.capture.reports
                 #expect(reports.joined == UInt64(2 * transfers.count) && reports.inferred == 0 && reports.rejected == 0)
 
@@ -132,8 +127,9 @@ extension SystemTests {
                 #expect(statuses.duration?.count == 7)
                 // All wire bytes except those of handshakes and of the ends of connections, after the last message.
                 let estimated = endpoints.reduce(0) { $0 + $1.wireEstimated }
-                let wire = sockets.values.reduce(0) { $0 + ($1.bytes.wireSent ?? 0) + ($1.bytes.wireReceived ?? 0) }
-                let payload = sockets.values.reduce(0) { $0 + $1.bytes.payload.total }
+                let sockets = self.sockets(snapshot, server)
+                let wire = sockets.reduce(0) { $0 + ($1.bytes.wireSent ?? 0) + ($1.bytes.wireReceived ?? 0) }
+                let payload = sockets.reduce(0) { $0 + $1.bytes.payload.total }
                 let beside = payload - min(payload, sent.total + received.total)
                 #expect((beside > 0) == (tls != nil))
                 #expect(estimated <= wire && wire - estimated <= 2 * beside + UInt64(sockets.count * 4 * 80))
@@ -229,7 +225,7 @@ extension SystemTests {
 
         @Test("HTTP/2, 50 streams at a time: every byte is explained", .needs("h2load"), arguments: [false, true])
         func http2(isTLS: Bool) async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: Self.keeping) { daemon in
                 var configuration: TLSConfiguration?
                 if isTLS {
                     let files = try await Certificates.local
@@ -250,7 +246,8 @@ extension SystemTests {
                 )
                 #expect(load.succeeded == 2_000)
                 try await server.stop()
-                let snapshot = try await self.settled(daemon, requests: 2_000)
+                _ = try await self.settled(daemon, requests: 2_000)
+                let snapshot = try await self.explained(daemon, server, connections: 4)
                 self.expectAllExplained(snapshot, server, connections: 4)
                 let reports = snapshot.capture.reports
                 #expect(reports.joined == 4_000 && reports.inferred == 0 && reports.rejected == 0)
@@ -267,13 +264,14 @@ extension SystemTests {
 
         @Test("a streamed gigabyte is counted to the byte", .needs("truncate"))
         func gigabyte() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: Self.keeping) { daemon in
                 let server = try await InstrumentedServer(reportingTo: daemon.directories.reportSocket.path)
                 let upload = daemon.directories.root.appending(path: "gigabyte")
                 _ = try await tool("truncate", ["--size", "1G", upload.path])
                 let transfers = try await Curl.run(["-T", upload.path], ["\(server.url)/length/5"])
                 try await server.stop()
-                let snapshot = try await self.settled(daemon, requests: 1)
+                _ = try await self.settled(daemon, requests: 1)
+                let snapshot = try await self.explained(daemon, server, connections: 1)
                 let received = try #require(snapshot.endpoints?.first).received
                 #expect(received.body == 1 << 30 && received.body == transfers.first?.uploadBytes)
                 self.expectAllExplained(snapshot, server, connections: 1)
@@ -380,8 +378,12 @@ extension SystemTests {
                 // The sender looks for the daemon again within a second.
                 try await Task.sleep(for: .milliseconds(1_500))
                 _ = try await Curl.run([], ["\(server.url)/chunked/1234"])
-                let snapshot = try await self.settled(daemon, requests: 1)
-                #expect(snapshot.endpoints?.first { $0.route == "/chunked/{id}" }?.requests == 1)
+                // Before it the sender may report requests of the time when no daemon was there.
+                let requests = { (snapshot: Snapshot) in
+                    snapshot.endpoints?.first { $0.route == "/chunked/{id}" }?.requests
+                }
+                let snapshot = try await look(until: { requests($0) != nil }) { try await daemon.snapshot() }
+                #expect(requests(snapshot) == 1)
             }
             try await server.stop()
         }
@@ -389,6 +391,9 @@ extension SystemTests {
         @Test("on a connection older than the daemon, only the bytes it counted are explained, as inferred")
         func restarted() async throws {
             let directories = try DaemonDirectories()
+            // It takes the first report. Otherwise a slow sender could give it to the daemon.
+            try FileManager.default.createDirectory(at: directories.runtime, withIntermediateDirectories: true)
+            var receiver = try ReportReceiver(path: directories.reportSocket.path) as ReportReceiver?
             let server = try await InstrumentedServer(reportingTo: directories.reportSocket.path)
             let script = """
                 import http.client, sys
@@ -401,6 +406,13 @@ extension SystemTests {
             try python.writeLine("go")
             #expect(try await python.line() == Data("1000".utf8))
             let before = try await self.firstRequest(of: server)
+            let isReported = try await eventually(every: .milliseconds(10)) {
+                try await receiver?.everything().records.contains {
+                    if case .exchange(let exchange) = $0 { exchange.outcome != nil } else { false }
+                } ?? false
+            }
+            try #require(isReported)
+            receiver = nil
             try await withDaemon(directories: directories) { daemon in
                 try await Task.sleep(for: .milliseconds(1_500))
                 try python.writeLine("go")
@@ -429,7 +441,13 @@ extension SystemTests {
             let port = String(try FreePort.next())
             let socket = ["--port", port, "--report-socket", daemon.directories.reportSocket.path]
             let server = try Program(example, ["serve"] + socket)
-            let client = try Program(example, ["buy", "--seconds", "\(seconds)", "--rate", "20"] + options + socket)
+            // It is up: otherwise the client's time may be over before.
+            while try await tool("ss", ["-Hltn", "sport = :\(port)"]).output.isEmpty {
+                try #require(server.isRunning, "\(server.errorText)")
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            let buy = ["buy", "--seconds", "\(seconds)", "--rate", "20", "--timeout", "600"]
+            let client = try Program(example, buy + options + socket)
             try await body(client)
             server.signal(SIGTERM)
             _ = try await server.exit()
@@ -542,7 +560,10 @@ extension SystemTests {
                 let port = String(decoding: try #require(try await listener.line()), as: UTF8.self)
                 let client = try Program(
                     Machine.programs.directory.appending(path: "trafficexample"),
-                    ["buy", "--port", port, "--report-socket", daemon.directories.reportSocket.path]
+                    [
+                        "buy", "--timeout", "600", "--port", port, "--report-socket",
+                        daemon.directories.reportSocket.path,
+                    ]
                 )
                 #expect(try await listener.line() == Data("asked".utf8))
                 // The library sends a record after it has waited for a tenth of a second.

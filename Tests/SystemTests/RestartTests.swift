@@ -43,21 +43,25 @@ extension SystemTests {
             #expect(left.isEmpty, "left in the kernel: \(left)")
         }
 
-        /// Two equal readings: the last acknowledgements have passed.
-        private static func settled(in namespace: NetworkNamespace) async throws -> (sent: UInt64, received: UInt64) {
+        /// What nftables counted and what the daemon did at a moment in which no packet passed: there was none from one
+        /// reading of nftables to the next, and the daemon's is between them.
+        private static func quietMoment(
+            of daemon: Daemon,
+            in namespace: NetworkNamespace
+        ) async throws -> (sent: UInt64, received: UInt64, snapshot: Snapshot) {
             let read = {
                 (
                     sent: try await self.counter("output", in: namespace),
                     received: try await self.counter("input", in: namespace)
                 )
             }
-            var last = try await read()
-            return try await look(every: .zero, until: { $0.areStill }) {
-                try await Task.sleep(for: .milliseconds(500))
-                let now = try await read()
-                defer { last = now }
-                return (counters: now, areStill: now == last)
-            }.counters
+            let moment = try await look(until: { $0.isQuiet }) {
+                let before = try await read()
+                let snapshot = try await daemon.snapshot()
+                return (counters: before, snapshot: snapshot, isQuiet: try await read() == before)
+            }
+            try #require(moment.isQuiet)
+            return (moment.counters.sent, moment.counters.received, moment.snapshot)
         }
 
         /// Bytes of the IP packets that passed a chain of the namespace.
@@ -88,8 +92,7 @@ extension SystemTests {
                 // Open connections only: the last packets of a closed one belong to no socket. And packets that the
                 // loopback's MTU has room for, so that nobody has to cut them.
                 try await mover.tell("hold 6 0")
-                let (sent, received) = try await Self.settled(in: namespace)
-                let before = try await daemon.snapshot().bytes(of: mover)
+                let first = try await Self.quietMoment(of: daemon, in: namespace)
                 for round in 1...4 {
                     try await mover.tell("use 6 \(round * 4_001)")
                     #expect(try await daemon.stop(SIGKILL) == 128 + SIGKILL)
@@ -97,11 +100,10 @@ extension SystemTests {
                     daemon = try await pinned.start()
                 }
                 #expect(try await daemon.counted(mover) == mover.moved)
-                let last = try await Self.settled(in: namespace)
-                let after = try await daemon.snapshot()
-                let grown = after.bytes(of: mover).growth(since: before)
-                #expect(grown.wireSent == last.sent - sent)
-                #expect(grown.wireReceived == last.received - received)
+                let last = try await Self.quietMoment(of: daemon, in: namespace)
+                let grown = last.snapshot.bytes(of: mover).growth(since: first.snapshot.bytes(of: mover))
+                #expect(grown.wireSent == last.sent - first.sent)
+                #expect(grown.wireReceived == last.received - first.received)
                 // What calls, TCP and packets say of each socket agrees, though three daemons have counted it.
                 let audit = try await Program.run(
                     Machine.programs.client,

@@ -27,7 +27,10 @@ final class Terminal {
         self.socket = "\(directory)/tmux-\(UUID().uuidString.prefix(4))"
         // The shell outlives Ctrl-C. Swift's own crash handler is off, because it would wait for a key.
         // stty prints the whole state of the terminal, so anything that top leaves changed shows as a difference.
+        // The command begins when its output is being kept.
+        try? FileManager.default.removeItem(atPath: "\(directory)/bytes")
         let script = """
+            until [ -e '\(directory)/bytes' ]; do sleep 0.02; done; \
             trap : INT; stty -a > '\(directory)/before'; \(command); echo "exit status $?"; stty -a > '\(directory)/after'; \
             echo over; exec sleep 1000
             """
@@ -96,8 +99,13 @@ final class Terminal {
         return try #require(pid_t(found.trimmingCharacters(in: .whitespacesAndNewlines)), "no \(name) under \(shell)")
     }
 
-    var bytes: Data {
-        get throws { try Data(contentsOf: URL(filePath: "\(self.directory)/bytes")) }
+    /// What the program has sent so far. The end may be missing: another program keeps it.
+    var bytes: Data { (try? Data(contentsOf: URL(filePath: "\(self.directory)/bytes"))) ?? Data() }
+
+    /// All that the program sent, when the screen says that it is over.
+    func allBytes() async throws -> Data {
+        try await self.wait(for: "over")
+        return try await look(until: { $0.suffix(6) == Data("over\r\n".utf8) }) { self.bytes }
     }
 
     /// Waits until the screen fulfils the condition, and returns the screen.

@@ -286,8 +286,7 @@ struct TopScreenTests {
             try terminal.press("i")
             try await terminal.wait(for: "Details")
             try terminal.press("q", "q")
-            try await terminal.wait(for: "over")
-            let bytes = try terminal.bytes
+            let bytes = try await terminal.allBytes()
             #expect(bytes.range(of: Data("nginx".utf8)) != nil, "the stream was captured")
             #expect(bytes.range(of: Data("\u{1b}]0;".utf8)) == nil)
             #expect(bytes.range(of: Data("\u{202e}".utf8)) == nil)
@@ -302,8 +301,7 @@ struct TopScreenTests {
             let screen = try await terminal.wait(for: "nginx")
             #expect(screen.contains("+ nginx"))
             try terminal.press("q")
-            try await terminal.wait(for: "over")
-            let text = String(decoding: try terminal.bytes, as: UTF8.self)
+            let text = String(decoding: try await terminal.allBytes(), as: UTF8.self)
             #expect(text.utf8.allSatisfy { $0 < 0x80 })
             // SGR 30 to 49 and 90 to 107 are colours; programs use 39 and 49, "the default", to reset them.
             let colors = text.matches(of: /\u{1b}\[[0-9;]*?\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m/)

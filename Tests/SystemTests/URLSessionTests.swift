@@ -66,6 +66,11 @@ extension SurfaceTests {
             }
         }
 
+        /// The log once it has this many exchanges: nginx writes an entry after it has sent the last byte.
+        private func log(of nginx: Nginx, exchanges: Int) async throws -> [Nginx.Entry] {
+            try await look(until: { $0.count >= exchanges }) { try nginx.log() }
+        }
+
         @Test("the same status, fields and bodies, requests and connections, with TrafficKit and without")
         func same() async throws {
             var expected: (results: [String], log: [Nginx.Entry])?
@@ -74,7 +79,7 @@ extension SurfaceTests {
                 let fetch = try await Fetch(client, reportingTo: "/nowhere/report.sock")
                 let results = try await fetch.ask(Self.asked, of: "https://localhost:\(nginx.tlsPort)")
                 try await fetch.end()
-                var log = try nginx.log()
+                var log = try await self.log(of: nginx, exchanges: Self.asked.count + 1)
                 try await nginx.stop()
                 let first = try #require(log.first?.connection)
                 for index in log.indices { log[index].connection -= first }
@@ -139,7 +144,8 @@ extension SurfaceTests {
             var pid: pid_t = 0
             var used: [SocketUsage] = []
             var endpoints: [EndpointUsage] = []
-            try await withDaemon(directories: directories, arguments: ["--record-events", recording.path]) { daemon in
+            let arguments = ["--keep-closed", "600", "--record-events", recording.path]
+            try await withDaemon(directories: directories, arguments: arguments) { daemon in
                 let fetch = try await Fetch("wrapped", reportingTo: daemon.directories.reportSocket.path)
                 pid = fetch.pid
                 _ = try await fetch.ask(Self.asked, of: "https://localhost:\(nginx.tlsPort)")
@@ -151,7 +157,7 @@ extension SurfaceTests {
                 endpoints = try await daemon.snapshot().endpoints ?? []
             }
             try #require(used.count == 2 && used[0].closedAt == nil && used[1].closedAt != nil)
-            let log = try nginx.log()
+            let log = try await self.log(of: nginx, exchanges: Self.asked.count + 1)
             try await nginx.stop()
             #expect(log.allSatisfy { $0.tls == "TLSv\(version)" } && Set(log.map(\.connection)).count == 1)
             let records = try self.records(in: recording, of: pid)
@@ -232,7 +238,7 @@ extension SurfaceTests {
                 return fetch.pid
             }
             server.stop()
-            let log = try nginx.log()
+            let log = try await self.log(of: nginx, exchanges: asked.count)
             try await nginx.stop()
             let records = try self.records(in: recording, of: pid)
             #expect(log.count == asked.count && records.requests.count == asked.count)

@@ -198,10 +198,13 @@ struct ClientTests {
                     == "trafficctl: nobody listens at \(url): trafficd needs the setting listen; docs/install.md says how\n"
             )
         }
+        let start = ContinuousClock.now
         let unnamed = try await self.trafficctl("processes", "--url", "http://nowhere.invalid:1")
+        // trafficctl has 5 s for the name and the connection, and says then that they have passed.
+        let reason =
+            ContinuousClock.now - start >= .seconds(5) && unnamed.error.contains("does not answer")
+            ? "trafficd does not answer (http://nowhere.invalid:1)" : "no address is known for nowhere.invalid"
         #expect(unnamed.status == 1)
-        #expect(
-            unnamed.error == "trafficctl: the connection to trafficd broke: no address is known for nowhere.invalid\n"
-        )
+        #expect(unnamed.error == "trafficctl: the connection to trafficd broke: \(reason)\n")
     }
 }

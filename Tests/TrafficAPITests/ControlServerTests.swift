@@ -1,6 +1,7 @@
 import AsyncHTTPClient
 import Foundation
 import Glibc
+import GroundTruth
 import Logging
 import NIOCore
 import NIOHTTP1
@@ -37,7 +38,7 @@ struct ControlServerTests {
 
     @Test("AsyncHTTPClient gets a large snapshot over a connection that stays open")
     func asyncHTTPClient() async throws {
-        try await TestServer.with { server in
+        try await TestServer.with(limits: Self.hours) { server in
             let large = Fixture.snapshot(sockets: 5000)
             server.box.readings.publish(Reading(snapshot: large))
             let url = try #require(URL(httpURLWithSocketPath: server.endpoints.socketPath, uri: "/v1/snapshot"))
@@ -212,7 +213,7 @@ struct ControlServerTests {
     @Test("A stream of alerts begins where its follower is, has each change once, and says how many are missing")
     func alerts() async throws {
         try await TestServer.with { server in
-            func notices(after: String?, count: Int) async throws -> [AlertNotice] {
+            @Sendable func notices(after: String?, count: Int) async throws -> [AlertNotice] {
                 let path = "/v1/alerts/changes" + (after.map { "?after=\($0)" } ?? "")
                 return try await server.lines(of: path, count: count).outputData.split(separator: 0x0a).map {
                     try JSONDecoder().decode(AlertNotice.self, from: Data($0))
@@ -225,17 +226,12 @@ struct ControlServerTests {
             let other = try await notices(after: "00000000deadbeef-2", count: 4)
             #expect(other.map(\.position.number) == [0, 1, 2, 3])
             // While a follower reads, and from now on.
-            let changer = Task {
-                while !Task.isCancelled {
-                    server.alerts.change(1)
-                    try? await Task.sleep(for: .milliseconds(5))
-                }
-            }
-            let live = try await notices(after: nil, count: 10)
-            changer.cancel()
-            await changer.value
-            let begin = try #require(live.first?.position.number)
-            #expect(begin >= 3 && live.map(\.position.number) == Array(begin...begin + 9))
+            let before = server.alerts.followerCount
+            async let coming = notices(after: nil, count: 10)
+            #expect(try await eventually { server.alerts.followerCount > before })
+            server.alerts.change(12)
+            let live = try await coming
+            #expect(live.map(\.position.number) == Array(3...12))
             #expect(live.allSatisfy { $0.droppedBefore == 0 })
             // More than are kept.
             let last = server.alerts.beginning(after: nil).position.number
@@ -245,11 +241,9 @@ struct ControlServerTests {
         }
     }
 
-    @Test("A client that reads nothing holds little memory, delays no other client and is closed in the end")
+    @Test("A client that reads nothing holds little memory and delays no other client")
     func backPressure() async throws {
-        var limits = ControlServer.Limits()
-        limits.stallTimeout = .seconds(10)
-        try await TestServer.with(limits: limits) { server in
+        try await TestServer.with(limits: Self.hours) { server in
             let large = Fixture.snapshot(sockets: 2000)
             server.box.readings.publish(Reading(snapshot: large))
             let stalled = try await server.connectAndStall("/v1/stream")
@@ -262,10 +256,26 @@ struct ControlServerTests {
                 server.box.readings.publish(Reading(snapshot: snapshot))
                 if tick.isMultiple(of: 10) { try await Task.sleep(for: .milliseconds(1)) }
             }
-            #expect(try Self.residentBytes() - before < 200 << 20)
+            // Other tests of this process take memory, too, and give it back.
+            #expect(try await eventually { try Self.residentBytes() - before < 200 << 20 })
             #expect(try await server.curl("/healthz").output == "{\"status\":\"ok\"}\n")
-            #expect(try await eventually { try server.openSockets == 1 && server.box.readings.readers == 0 })
+            #expect(try server.openSockets == 2 && server.box.readings.readers == 1)
             try? await stalled.close()
+        }
+    }
+
+    @Test("A client that reads nothing is closed in the end")
+    func stalledClient() async throws {
+        var limits = Self.hours
+        limits.stallTimeout = .milliseconds(500)
+        try await TestServer.with(limits: limits) { server in
+            server.box.readings.publish(Fixture.reading(sockets: 5000))
+            // The line has more bytes than curl and the pipe take while nobody reads from curl.
+            let client = try Self.follow("/v1/stream", of: server, options: ["-i"])
+            #expect(try await client.line() == Data("HTTP/1.1 200 OK\r".utf8))
+            #expect(try await eventually { try server.openSockets == 1 && server.box.readings.readers == 0 })
+            _ = try await client.rest()
+            #expect(try await client.exit() != 0, "the answer has no end")
         }
     }
 
@@ -289,16 +299,21 @@ struct ControlServerTests {
         return limits
     }
 
+    /// curl, which prints an answer without an end as it comes.
+    private static func follow(_ path: String, of server: TestServer, options: [String] = []) throws -> Program {
+        let arguments = ["-sN", "--unix-socket", server.endpoints.socketPath] + options + ["http://localhost" + path]
+        return try Program(try #require(SystemTool.path("curl")), arguments)
+    }
+
     @Test("Streams end when the daemon stops")
     func shutdown() async throws {
         try await TestServer.with(limits: Self.hours) { server in
             server.box.readings.publish(Fixture.reading(sockets: 5000))
-            async let reader = server.curl("/v1/stream?view=processes", options: ["-N"])
-            #expect(try await eventually { server.box.readings.readers == 1 })
+            let reader = try Self.follow("/v1/stream?view=processes", of: server)
+            _ = try Self.decode(try #require(try await reader.line()))
             await server.group.triggerGracefulShutdown()
-            let result = try await reader
-            #expect(result.status == 0, "a whole response, its last chunk included")
-            #expect(try result.outputData.split(separator: 0x0a).map(Self.decode).count == 1)
+            #expect(try await reader.rest().isEmpty)
+            #expect(try await reader.exit() == 0, "a whole response, its last chunk included")
         }
     }
 

@@ -43,9 +43,11 @@ extension ControlServerTests {
     @Test("Two clients measure at once, each for its own time")
     func costs() async throws {
         try await TestServer.with { server in
+            server.meter.isHeld = true
             async let long = server.curl("/v1/doctor?cost=10")
-            #expect(try await eventually { server.meter.underWay == 1 })
             async let short = server.curl("/v1/doctor?cost=0.1")
+            #expect(try await eventually { server.meter.underWay == 2 })
+            server.meter.isHeld = false
             for (result, seconds) in [(try await long, 10), (try await short, 0.1)] {
                 let report = try JSONDecoder().decode(DoctorReport.self, from: result.outputData)
                 #expect(report.cost == FakeMeter.cost(seconds: seconds))
@@ -62,11 +64,13 @@ extension ControlServerTests {
     @Test("A client that leaves ends only its own measurement")
     func leftCost() async throws {
         try await TestServer.with { server in
+            server.meter.isHeld = true
             async let other = server.curl("/v1/doctor?cost=10")
             let client = try await server.connectAndStall("/v1/doctor?cost=10")
             #expect(try await eventually { server.meter.underWay == 2 })
             try await client.close()
             #expect(try await eventually { server.meter.cancelled == 1 })
+            server.meter.isHeld = false
             let report = try JSONDecoder().decode(DoctorReport.self, from: try await other.outputData)
             #expect(report.cost == FakeMeter.cost(seconds: 10))
         }
@@ -78,6 +82,7 @@ extension ControlServerTests {
         var limits = ControlServer.Limits()
         limits.shutdownTimeout = .seconds(3600)
         try await TestServer.with(limits: limits) { server in
+            server.meter.isHeld = true
             async let answer = server.curl("/v1/doctor?cost=10", options: ["-w", "%{http_code}"])
             #expect(try await eventually { server.meter.underWay == 1 })
             await server.group.triggerGracefulShutdown()

@@ -3,9 +3,10 @@ import TestSupport
 import TrafficAPI
 import TrafficModel
 
-/// Waits like a measurement, and counts its calls.
+/// Waits like a measurement, until the test releases it, and counts its calls.
 final class FakeMeter: CostSource {
     private struct State {
+        var isHeld = false
         var underWay = 0
         var most = 0
         var measurements = 0
@@ -21,6 +22,12 @@ final class FakeMeter: CostSource {
     /// The number of measurements that began.
     var measurements: Int { self.state.withLock { $0.measurements } }
     var cancelled: Int { self.state.withLock { $0.cancelled } }
+
+    /// Whether measurements wait. Those that wait when this becomes `false` end.
+    var isHeld: Bool {
+        get { self.state.withLock { $0.isHeld } }
+        set { self.state.withLock { $0.isHeld = newValue } }
+    }
 
     var failure: CostError? {
         get { self.state.withLock { $0.failure } }
@@ -47,7 +54,8 @@ final class FakeMeter: CostSource {
         }
         defer { self.state.withLock { $0.underWay -= 1 } }
         do {
-            try await Task.sleep(for: time)
+            while self.isHeld { try await Task.sleep(for: .milliseconds(5)) }
+            try Task.checkCancellation()
         } catch {
             self.state.withLock { $0.cancelled += 1 }
             throw error

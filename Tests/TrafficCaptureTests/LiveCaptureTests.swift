@@ -70,14 +70,13 @@ struct LiveCaptureTests {
         var recorded = LatestRecords()
         var rows: [FoldedRows.Row] = []
         var loss = CaptureLoss()
-        var sweeps = 0
         // The loop compares bytes: other suites of this process close sockets, too, and rows do not tell them apart.
         let counted = {
             cookies.compactMap { recorded[$0]?.ownedPayload }.reduce(PayloadBytes(), +)
                 + rows.reduce(PayloadBytes()) { $0 + $1.owner.payload }
         }
-        while counted().isBehind(PayloadBytes(sent: 20_100, received: 20_100)) && sweeps < 1_000 {
-            sweeps += 1
+        let all = try blockingLook(until: { !$0.isBehind(PayloadBytes(sent: 20_100, received: 20_100)) }) {
+            () -> PayloadBytes in
             try capture.sweep { event in
                 ledger.absorb(event)
                 if case .loss(let seen) = event { loss = seen }
@@ -89,10 +88,10 @@ struct LiveCaptureTests {
                 // Closes the pair, now that the walk has reported it.
                 if case .socket(let socket) = event, lastCookies.contains(socket.cookie.rawValue) { lastPair = nil }
             }
-            usleep(10_000)
+            return counted()
         }
         // At least this test's bytes are counted.
-        #expect(!counted().isBehind(PayloadBytes(sent: 20_100, received: 20_100)))
+        #expect(!all.isBehind(PayloadBytes(sent: 20_100, received: 20_100)))
         #expect(loss.socketsFolded > 300)
         #expect(!loss.isLossy)
         let snapshot = ledger.tick(capture).snapshot
@@ -141,13 +140,14 @@ struct LiveCaptureTests {
         }
         let pid = sender.processIdentifier
         var sent: UInt64 = 0
-        for _ in 0..<20_000 where sent < 2_000_000 {
+        let all = try blockingLook(every: .zero, until: { $0 >= 2_000_000 }) { () -> UInt64 in
             try capture.sweep { event in
                 guard case .socket(let socket) = event, socket.transport == .packet else { return }
                 sent = max(sent, socket.owners.reduce(0) { $1.identity.pid == pid ? $0 + $1.payload.sent : $0 })
             }
+            return sent
         }
-        #expect(sent == 2_000_000)
+        #expect(all == 2_000_000)
         let words = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self).split(separator: " ")
         #expect(words == ["\(pid)", "2000000\n"])
     }

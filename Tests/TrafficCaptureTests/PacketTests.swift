@@ -55,18 +55,16 @@ extension LiveCaptureTests {
                 let start = OwnNamespace.loopbackCounters()
                 let pair = try SocketPair()
                 for _ in 0..<200 { try pair.transfer(10_000) }
-                usleep(100_000)  // a delayed acknowledgement
+                try pair.settle()
                 var latest = LatestRecords()
-                for _ in 1...2 {
-                    try capture.sweep { event in
-                        if case .packets = event { Issue.record("packets of interfaces") }
-                        latest.absorb(event)
-                    }
+                let passed = try Self.sweepAtRest(capture) { event in
+                    if case .packets = event { Issue.record("packets of interfaces") }
+                    latest.absorb(event)
                 }
                 let wire = latest.byCookie.values.filter { $0.networkNamespace == own }.compactMap(\.wire)
                 return (
                     sent: wire.reduce(0) { $0 + $1.sent.total }, received: wire.reduce(0) { $0 + $1.received.total },
-                    passed: OwnNamespace.loopbackCounters().bytes - start.bytes
+                    passed: passed.bytes - start.bytes
                 )
             }
             #expect(networkNamespace != 0 && outcome.passed > 2_000_000)
@@ -80,10 +78,12 @@ extension LiveCaptureTests {
                 let start = OwnNamespace.loopbackCounters()
                 let pair = try SocketPair()
                 for _ in 0..<200 { try pair.transfer(10_000) }
-                let seen = try capture.look()
+                try pair.settle()
+                var seen = LatestRecords()
+                let passed = try Self.sweepAtRest(capture) { seen.absorb($0) }
                 return (
                     sent: pair.cookies.compactMap { seen[$0]?.wire?.sent },
-                    passed: OwnNamespace.loopbackCounters().bytes - start.bytes
+                    passed: passed.bytes - start.bytes
                 )
             }
             let sent = outcome.sent.reduce(0) { $0 + $1.total }
@@ -127,15 +127,31 @@ extension LiveCaptureTests {
                 rowElements: rowElements
             )
             var ledger = Ledger()
-            // Other tests and other processes move bytes meanwhile: this test's bytes are those of this namespace.
-            let (networkNamespace, bytes) = try OwnNamespace.run {
-                for round in 1...400 { try SocketPair().transfer(round) }
-                usleep(300_000)
-                return UInt64((1...400).reduce(0, +))
+            // Other tests and other processes move bytes meanwhile: this test's bytes are those of this namespace. Rows
+            // have no namespace, so the bytes are of a process and a user of their own.
+            let uid = UInt32(54_328)
+            let program = """
+                # Another user may not be allowed to read Python's files, so what sockets need is read before.
+                import encodings.idna, os, socket
+                os.setgroups([])
+                os.setgid(\(uid))
+                os.setuid(\(uid))
+                for count in range(1, 401):
+                    with socket.create_server(("127.0.0.1", 0)) as listener:
+                        with socket.create_connection(listener.getsockname()) as client, listener.accept()[0] as server:
+                            client.sendall(bytes(count))
+                            assert len(server.recv(count, socket.MSG_WAITALL)) == count
+                """
+            let (networkNamespace, pid) = try OwnNamespace.run {
+                let pid = try Tool.wait(for: "python3", ["-c", program]).pid
+                // TCP ends some sockets after the process.
+                let open = blockingLook(until: { $0 == 0 }) { OwnNamespace.openSockets() }
+                try #require(open == 0)
+                return pid
             }
+            let bytes = UInt64((1...400).reduce(0, +))
             var seen: InterfacePackets?
             var (recorded, rows) = (LatestRecords(), [FoldedRows.Row]())
-            // The rows have other sockets, too, so the sums are at least this test's bytes.
             let counted = { () -> (payload: PayloadBytes, wire: WireTotals) in
                 let records = recorded.byCookie.values.filter { $0.networkNamespace == networkNamespace }
                 let payload = records.map { $0.ownedPayload + $0.unowned } + rows.map(\.owner.payload)
@@ -149,11 +165,8 @@ extension LiveCaptureTests {
                     && counted.wire.sent + seen.sent.noSocket >= seen.sent.ip
                     && counted.wire.received + seen.ofNoSocket.received >= seen.received.ip
             }
-            // TCP ends some sockets later, and a sweep leaves rows to the next one while a program may be adding to them.
-            // Few sweeps, because each brings bytes of others.
-            var sweeps = 0
-            repeat {
-                sweeps += 1
+            // A sweep leaves rows to the next one while a program may be adding to them.
+            let isDone = try blockingLook(until: \.self) { () -> Bool in
                 try capture.sweep { event in
                     ledger.absorb(event)
                     recorded.absorb(event)
@@ -161,12 +174,13 @@ extension LiveCaptureTests {
                         seen = all.first { $0.networkNamespace == networkNamespace && $0.index == 1 } ?? seen
                     }
                     guard case .rows(let folded) = event else { return }
-                    rows += folded.processes.filter { $0.owner.identity.pid == getpid() } + folded.users
-                    rows += [folded.rest].compactMap(\.self)
+                    rows += folded.processes.filter { $0.owner.identity.pid == pid }
+                    rows += folded.users.filter { $0.owner.uid == uid } + [folded.rest].compactMap(\.self)
                 }
-            } while sweeps < 2 || sweeps < 1_000 && (capture.status.awaitsRows || sweeps < 20 && !isWhole())
+                return isWhole() && !capture.status.awaitsRows
+            }
             let lo = try #require(seen)
-            #expect(isWhole(), "\(counted()) of \(bytes), \(lo)")
+            #expect(isDone, "\(counted()) of \(bytes), \(lo)")
             #expect(lo.sent.ip > bytes)
             let loss = ledger.tick(capture).snapshot.capture.loss
             #expect(loss.socketsFolded > 700 && loss.mapFull == 0)
@@ -216,20 +230,29 @@ extension LiveCaptureTests {
                 OwnNamespace.connectInVain()
                 let networkNamespace = ProcessDirectory.networkNamespace(task: "thread-self")
                 var seen: InterfacePackets?
-                var passed = OwnNamespace.loopbackCounters()
-                // The kernel may send a last packet later. So the counters are those of before and of after the sweep.
-                for _ in 0..<1_000 {
-                    try capture.sweep { event in
-                        guard case .packets(let all) = event else { return }
-                        seen = all.first { $0.networkNamespace == networkNamespace && $0.index == 1 }
-                    }
-                    let before = passed
-                    passed = OwnNamespace.loopbackCounters()
-                    if passed == before { break }
+                let passed = try Self.sweepAtRest(capture) { event in
+                    guard case .packets(let all) = event else { return }
+                    seen = all.first { $0.networkNamespace == networkNamespace && $0.index == 1 }
                 }
                 return (seen: seen, passed: passed)
             }
             return (try #require(outcome.seen), outcome.passed)
+        }
+
+        /// Sweeps until no packet passes meanwhile, because the kernel may send a last one later.
+        ///
+        /// - Returns: The counters of loopback, in the thread's namespace, before and after the last sweeps.
+        private static func sweepAtRest(
+            _ capture: BPFCapture,
+            _ absorb: (CaptureEvent) -> Void
+        ) throws -> (bytes: UInt64, packets: UInt64) {
+            let passed = try blockingLook(until: { $0 != nil }) { () -> (bytes: UInt64, packets: UInt64)? in
+                let before = OwnNamespace.loopbackCounters()
+                // Two, as in ``BPFCapture/look()``.
+                for _ in 1...2 { try capture.sweep(absorb) }
+                return OwnNamespace.loopbackCounters() == before ? before : nil
+            }
+            return try #require(passed)
         }
     }
 }
@@ -269,6 +292,12 @@ enum OwnNamespace {
         let fields = lines.first { $0.contains("lo:") }?.split(separator: ":").last?.split(separator: " ") ?? []
         guard fields.count > 9, let bytes = UInt64(fields[8]), let packets = UInt64(fields[9]) else { return (0, 0) }
         return (bytes, packets)
+    }
+
+    /// TCP sockets in the thread's namespace that have not ended. What is in TIME-WAIT is no socket any more.
+    static func openSockets() -> Int {
+        let lines = text(ofFile: "/proc/thread-self/net/tcp")?.split(separator: "\n").dropFirst() ?? []
+        return lines.count { $0.split(separator: " ")[3] != "06" }
     }
 
     static func connectInVain() {

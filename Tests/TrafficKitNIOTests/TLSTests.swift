@@ -146,7 +146,7 @@ struct TLSTests {
         let proxy = try CountingProxy(to: server.port)
         let result = try await Tool.run(
             "curl",
-            ["--silent", "--max-time", "60", "https://localhost:\(proxy.port)/length/1"],
+            ["--silent", "--max-time", "600", "https://localhost:\(proxy.port)/length/1"],
             mayFail: true
         )
         #expect(result.status == 60)

@@ -23,10 +23,15 @@ struct HeldRecordsTests {
 
     private static func parts(_ number: UInt64) -> [Report.Record] { self.exchange(number).parts }
 
+    /// A sender that sends when the test says so. With the usual delay it could also send between two parts.
+    private static func sender(to daemon: ReportReceiver) -> ReportSender {
+        ReportSender(path: daemon.path, delay: .seconds(3_600))
+    }
+
     @Test("an exchange that ends before the next datagram is one record, in whatever calls its parts come")
     func whole() async throws {
         let daemon = try ReportReceiver()
-        let sender = ReportSender(path: daemon.path)
+        let sender = Self.sender(to: daemon)
         sender.send(RecordBatch(Self.parts(1)))
         for part in Self.parts(2) { sender.send([part]) }
         sender.flush()
@@ -36,7 +41,7 @@ struct HeldRecordsTests {
     @Test("the request of an exchange that stays open goes ahead, and the rest follows without it")
     func open() async throws {
         let daemon = try ReportReceiver()
-        let sender = ReportSender(path: daemon.path)
+        let sender = Self.sender(to: daemon)
         let parts = Self.parts(1)
         sender.send([parts[0]])
         sender.flush()
@@ -52,7 +57,7 @@ struct HeldRecordsTests {
     @Test("of a connection's records between two datagrams only the last is sent, because they are cumulative")
     func connections() async throws {
         let daemon = try ReportReceiver()
-        let sender = ReportSender(path: daemon.path)
+        let sender = Self.sender(to: daemon)
         for bytes in 1...5 as ClosedRange<UInt64> {
             for cookie in [7, 8] as [UInt64] {
                 var connection = Report.Connection(cookie: cookie)

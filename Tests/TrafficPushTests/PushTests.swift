@@ -171,7 +171,8 @@ struct PushTests {
             // It comes again after a second, and again after two.
             if status == 503 { requests.append(try await receiver.next()) }
             requests += try await receiver.tell("take")
-            if status == 503 { requests.append(try await receiver.next()) }
+            // One that the receiver had begun to answer may come first.
+            while status == 503 && requests.last?.did != "take" { requests.append(try await receiver.next()) }
             let answered = requests.map(\.did).reduce(into: [:]) { $0[$1, default: 0] += 1 as UInt64 }
             let isCounted = try await eventually {
                 let own = service.board.all[0]
@@ -288,7 +289,15 @@ struct PushTests {
             spool: folder.spool
         )
         try await Self.with(second) { () async throws -> Void in
-            for number in 1...3 as ClosedRange<Int64> { #expect(Self.sent(try await receiver.next()) == number) }
+            var last: Int64 = 0
+            while last < 3 {
+                let request = try await receiver.next()
+                // The first service may have left a request under way, whatever became of it.
+                guard request.did == "take" else { continue }
+                let sent = try #require(Self.sent(request))
+                #expect(sent == last + 1 || sent == last, "\(sent) after \(last)")
+                last = max(last, sent)
+            }
             // The source of the second service begins anew.
             #expect(Self.sent(try await other.next()) == 1)
             // A receiver whose lines nobody reads would wait itself.

@@ -1,4 +1,5 @@
 import ArgumentParser
+import NIOCore
 import TrafficKit
 import UnixSignals
 
@@ -24,6 +25,9 @@ struct Buy: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Visits a second of each; a visit is a dozen requests.", valueName: "n"))
     var rate = 5.0
 
+    @Option(help: ArgumentHelp("Give up a request after so many seconds.", valueName: "n"))
+    var timeout = 10
+
     @Option(help: ArgumentHelp("Get only so many orders, one after the other, and end.", valueName: "n"))
     var orders: Int?
 
@@ -35,15 +39,27 @@ struct Buy: AsyncParsableCommand {
     private var client: any ShopClient {
         #if TLS
         if !self.nio {
-            return AsyncHTTPShopClient(port: self.port, connections: self.visitors, isSilent: self.reports.silent)
+            return AsyncHTTPShopClient(
+                port: self.port,
+                connections: self.visitors,
+                timeout: .seconds(Int64(self.timeout)),
+                isSilent: self.reports.silent
+            )
         }
         #endif
-        return NIOShopClient(port: self.port, isSilent: self.reports.silent)
+        return NIOShopClient(
+            port: self.port,
+            timeout: .seconds(Int64(self.timeout)),
+            isSilent: self.reports.silent
+        )
     }
 
     func validate() throws {
         guard self.orders ?? 0 >= 0 else { throw ValidationError("--orders must not be negative.") }
         guard self.seconds >= 0 else { throw ValidationError("--seconds must not be negative.") }
+        guard (1...3_600).contains(self.timeout) else {
+            throw ValidationError("--timeout must be between 1 and 3600.")
+        }
         guard (1...1_000).contains(self.visitors) else {
             throw ValidationError("--visitors must be between 1 and 1000.")
         }

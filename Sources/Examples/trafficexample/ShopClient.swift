@@ -19,13 +19,15 @@ protocol ShopClient: Sendable {
 #if TLS
 struct AsyncHTTPShopClient: ShopClient {
     let port: Int
+    let timeout: TimeAmount
     let isSilent: Bool
     private let client: HTTPClient
 
-    init(port: Int, connections: Int, isSilent: Bool) {
-        (self.port, self.isSilent) = (port, isSilent)
+    init(port: Int, connections: Int, timeout: TimeAmount, isSilent: Bool) {
+        (self.port, self.timeout, self.isSilent) = (port, timeout, isSilent)
         var configuration = HTTPClient.Configuration()
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
+        configuration.timeout.connect = timeout
         // The only line that a client needs.
         if !isSilent { configuration.reportTraffic() }
         self.client = HTTPClient(configuration: configuration)
@@ -50,8 +52,8 @@ struct AsyncHTTPShopClient: ShopClient {
     private func execute(_ request: HTTPClientRequest) async throws {
         let response =
             self.isSilent
-            ? try await self.client.execute(request, timeout: .seconds(10))
-            : try await self.client.execute(request, timeout: .seconds(10), reportingTo: .shared)
+            ? try await self.client.execute(request, timeout: self.timeout)
+            : try await self.client.execute(request, timeout: self.timeout, reportingTo: .shared)
         _ = try await response.body.collect(upTo: 1 << 24)
     }
 }
@@ -62,6 +64,7 @@ struct NIOShopClient: ShopClient {
     private typealias Connection = NIOAsyncChannel<HTTPClientResponsePart, HTTPClientRequestPart>
 
     let port: Int
+    let timeout: TimeAmount
     let isSilent: Bool
 
     func get(_ path: String) async throws {
@@ -88,7 +91,7 @@ struct NIOShopClient: ShopClient {
         if body.readableBytes > 0 { fields.add(name: "Content-Length", value: "\(body.readableBytes)") }
         let head = HTTPRequestHead(version: .http1_1, method: method, uri: target, headers: fields)
         let connection = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .connectTimeout(.seconds(10))
+            .connectTimeout(self.timeout)
             .connect(host: "127.0.0.1", port: self.port) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
@@ -99,8 +102,8 @@ struct NIOShopClient: ShopClient {
                 }
             }
         let channel = connection.channel
-        // After ten seconds this closes the connection, and then reading the answer throws.
-        let late = channel.eventLoop.scheduleTask(in: .seconds(10)) { channel.close(promise: nil) }
+        // This closes the connection, and then reading the answer throws.
+        let late = channel.eventLoop.scheduleTask(in: self.timeout) { channel.close(promise: nil) }
         defer { late.cancel() }
         return try await connection.executeThenClose { answer, request in
             try await request.write(contentsOf: [.head(head), .body(.byteBuffer(body)), .end(nil)])

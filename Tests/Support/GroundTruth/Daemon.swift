@@ -79,9 +79,14 @@ public final class Daemon {
         }
     }
 
-    /// GET by the generator's own few lines of C, so that our client does not check our server.
+    private static let busy: Int32 = 75  // EX_TEMPFAIL
+
+    /// GET by the generator's own few lines of C, so that our client does not check our server. Asks again while the
+    /// daemon is too busy for a whole answer. A daemon that has ended refuses the connection, and nothing asks again.
     public func get(_ path: String) async throws -> (code: Int32, output: Data, error: String) {
-        try await Program.run(self.programs.generator, ["fetch", self.directories.controlSocket.path, path])
+        try await look(until: { $0.code != Self.busy }) {
+            try await Program.run(self.programs.generator, ["fetch", self.directories.controlSocket.path, path])
+        }
     }
 
     public func latestSnapshot() async throws -> Snapshot {

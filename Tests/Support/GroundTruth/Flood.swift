@@ -64,10 +64,10 @@ public final class Flood {
     private static let uid: UInt32 = 65534
     /// What each socket of `trafficgen flood tcp` moves.
     private static let connectionBytes: UInt64 = 100
-    private static let mostLateSnapshots = 10
 
     private let programs: [Program]
     private let daemon: Daemon
+    private let generator: URL
     private let before: ByteCounts
     private let residentBefore: Int
     private let endsOfProcessOne = EventsOfProcessOne(["tcp/tcp_destroy_sock"])
@@ -91,13 +91,12 @@ public final class Flood {
         programs: Programs,
         daemon: Daemon
     ) async throws {
-        self.daemon = daemon
+        (self.daemon, self.generator) = (daemon, programs.generator)
         self.before = Self.counted(in: try await daemon.snapshot())
         self.residentBefore = Self.resident(daemon.program.pid)
         let arguments = ["flood", kind, String(seconds), String(held)]
         self.programs = try (0..<processes).map { _ in try Program(programs.generator, arguments) }
-        let (pid, socket, generator) = (daemon.program.pid, daemon.directories.controlSocket.path, programs.generator)
-        self.watching = Self.watching(pid, generator, socket)
+        self.watching = Self.watching(daemon.program.pid, programs.generator, daemon.directories.controlSocket.path)
     }
 
     private static func watching(_ pid: Int32, _ generator: URL, _ socket: String) -> Task<Worst, Never> {
@@ -107,12 +106,8 @@ public final class Flood {
     private static func watch(_ pid: Int32, _ generator: URL, _ socket: String) async -> Worst {
         var worst = Worst()
         while !Task.isCancelled {
-            // A separate program asks, because other tasks decode snapshots here. Decoding takes longer than the
-            // daemon's answer.
-            if let answer = try? await Program.run(generator, ["age", socket]),
-                let nanoseconds = Double(String(decoding: answer.output.dropLast(), as: UTF8.self))
-            {
-                worst.oldestSnapshot = max(worst.oldestSnapshot ?? 0, nanoseconds / 1e9)
+            if let age = try? await self.age(generator, socket) {
+                worst.oldestSnapshot = max(worst.oldestSnapshot ?? 0, age)
             }
             worst.resident = max(worst.resident, self.resident(pid))
             try? await Task.sleep(for: .milliseconds(100))
@@ -120,8 +115,19 @@ public final class Flood {
         return worst
     }
 
+    /// The age of a snapshot in seconds; `nil` where none came. A separate program asks, because other tasks decode
+    /// snapshots here. Decoding takes longer than the daemon's answer.
+    private static func age(_ generator: URL, _ socket: String) async throws -> Double? {
+        let answer = try await Program.run(generator, ["age", socket])
+        return Double(String(decoding: answer.output.dropLast(), as: UTF8.self)).map { $0 / 1e9 }
+    }
+
     /// Ends the flood and compares.
     public func stop() async throws -> Report {
+        // On a busy machine the watching task may have no age yet, and loses the one that it waits for.
+        let last = try await look(until: { $0 != nil || !self.daemon.program.isRunning }) {
+            try await Self.age(self.generator, self.daemon.directories.controlSocket.path)
+        }
         var results: [Result] = []
         for program in self.programs { try program.writeLine() }
         for program in self.programs {
@@ -134,20 +140,23 @@ public final class Flood {
         self.watching.cancel()
         let worst = await self.watching.value
         let truth = results.reduce(PayloadBytes()) { $0 + PayloadBytes(sent: $1.sent, received: $1.received) }
-        var snapshot = try await self.daemon.snapshot()
-        var counted = Self.counted(in: snapshot)
-        // On a busy machine rows may come some sweeps late (`RowReader`).
-        for _ in 1...Self.mostLateSnapshots where counted.payload.growth(since: self.before.payload) != truth {
-            try await Task.sleep(for: .milliseconds(500))
-            snapshot = try await self.daemon.snapshot()
-            counted = Self.counted(in: snapshot)
+        // On a busy machine rows may come some sweeps late (`RowReader`), and the daemon says so.
+        let snapshot = try await look(
+            every: .milliseconds(500),
+            until: { snapshot in
+                Self.counted(in: snapshot).payload.growth(since: self.before.payload) == truth
+                    || !snapshot.capture.blindSpots.contains(CaptureStatus.lateRows)
+            }
+        ) {
+            try await self.daemon.snapshot()
         }
+        let counted = Self.counted(in: snapshot)
         return Report(
             sockets: results.reduce(0) { $0 + $1.sockets },
             processes: results.reduce(0) { $0 + $1.processes },
             truth: truth,
             counted: counted.payload.growth(since: self.before.payload),
-            oldestSnapshot: worst.oldestSnapshot,
+            oldestSnapshot: [worst.oldestSnapshot, last].compactMap(\.self).max(),
             residentGrowth: worst.resident - self.residentBefore,
             loss: snapshot.capture.loss,
             ofNobody: (snapshot.exited ?? []).filter { $0.group == .other(of: nil) }

@@ -18,7 +18,8 @@ public final class Generator {
         arguments: [String] = [],
         launcher: (program: URL, arguments: [String])? = nil
     ) throws {
-        let all = ["--hold", "600"] + (pause ? ["--pause"] : []) + arguments + [scenario]
+        let all =
+            ["--hold", "600", "--timeout", "\(Self.patience)"] + (pause ? ["--pause"] : []) + arguments + [scenario]
         if let launcher {
             self.program = try Program(launcher.program, launcher.arguments + [programs.generator.path] + all)
         } else {
@@ -27,6 +28,8 @@ public final class Generator {
     }
 
     private static let stalled: Int32 = 75  // EX_TEMPFAIL
+    /// After so many seconds the generator says where it is stuck. This is soon enough for ``result()`` to hear it.
+    private static let patience = Program.patience.components.seconds - 60
 
     /// The result of the next phase that the generator reaches.
     ///

@@ -158,6 +158,27 @@ public final class Program {
         kill(self.process.processIdentifier, number)
     }
 
+    /// A field of every thread's status (proc_pid_status(5)).
+    public func threads(_ field: String) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/\(self.pid)/task").compactMap { task in
+            // A thread may have ended in the meantime.
+            let status = try? String(contentsOfFile: "/proc/\(self.pid)/task/\(task)/status", encoding: .utf8)
+            let line = status?.split(separator: "\n").first { $0.hasPrefix(field + ":") }
+            return line.map { $0.dropFirst(field.count + 1).trimmingCharacters(in: .whitespaces) }
+        }
+    }
+
+    /// Sends SIGSTOP, and waits until the program stands still. Each thread stops on its own, and goes on until then.
+    public func halt() async throws {
+        self.signal(SIGSTOP)
+        let states = try await look(every: .milliseconds(10), until: { $0.allSatisfy { $0.hasPrefix("T") } }) {
+            try self.threads("State")
+        }
+        guard states.allSatisfy({ $0.hasPrefix("T") }) else {
+            throw Failure(description: "\(self.name) does not stop: \(states)")
+        }
+    }
+
     /// - Returns: The exit code, or 128 + the number of the signal that ended the program, as in a shell.
     @discardableResult
     public func exit(within time: Duration = Program.patience) async throws -> Int32 {

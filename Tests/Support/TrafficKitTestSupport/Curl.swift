@@ -19,8 +19,9 @@ public enum Curl {
         let format =
             "%{stderr}%{size_request} %{size_header} %{size_download} %{size_upload} %{response_code} %{num_connects}"
             + " %{http_version}\\n"
+        let patience = "\(Program.patience.components.seconds)"
         let arguments =
-            ["--silent", "--output", "/dev/null", "--max-time", "60", "--write-out", format] + options
+            ["--silent", "--output", "/dev/null", "--max-time", patience, "--write-out", format] + options
             + urls.dropLast().flatMap { [$0, "--output", "/dev/null"] } + urls.suffix(1)
         return try await Tool.run("curl", arguments).error.split(separator: "\n").compactMap { line in
             let words = line.split(separator: " ")

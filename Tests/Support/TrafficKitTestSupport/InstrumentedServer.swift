@@ -68,7 +68,13 @@ public final class InstrumentedServer: Sendable {
         late: LateDaemon? = nil,
         reportingTo reportSocket: String? = nil
     ) async throws {
-        let tls = try configuration.map { try NIOSSLContext(configuration: $0) }
+        let tls = try configuration.map { configuration in
+            var configuration = configuration
+            // A client's closure alert that comes later is not read, but a proxy counts it. The usual 5 seconds may
+            // pass on a busy machine.
+            configuration.shutdownTimeout = .minutes(10)
+            return try NIOSSLContext(configuration: configuration)
+        }
         self.monitor = late?.monitor ?? TrafficMonitor()
         self.daemon = late == nil && reportSocket == nil ? try Daemon(self.records) : nil
         if let daemon {

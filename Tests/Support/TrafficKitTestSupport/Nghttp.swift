@@ -24,8 +24,15 @@ public enum Nghttp {
         public init() {}
     }
 
-    /// nghttp got no acknowledgement of its settings for 10 s. No option makes it wait longer, and it ends with 0.
+    /// nghttp or nghttpd got no acknowledgement of its settings for 10 s. No option makes them wait longer, and nghttp
+    /// ends with 0.
     private struct GaveUp: Error {}
+
+    /// - Parameter output: As of ``frames(in:)``.
+    /// - Throws: What makes ``patiently(_:)`` begin anew.
+    static func checkPatience(_ output: String) throws {
+        if output.contains(#/send GOAWAY frame <[^>]*>\n.*error_code=SETTINGS_TIMEOUT/#) { throw GaveUp() }
+    }
 
     /// Call it in ``patiently(_:)``.
     ///
@@ -35,19 +42,19 @@ public enum Nghttp {
         let tool = try await Tool.run("nghttp", ["-nv", "--timeout=600"] + options + urls)
         let frames = Self.frames(in: tool.output)
         guard frames.received.count < urls.count else { return frames }
-        if tool.output.contains(#/send GOAWAY frame <[^>]*>\n.*error_code=SETTINGS_TIMEOUT/#) { throw GaveUp() }
+        try Self.checkPatience(tool.output)
         throw Tool.Failure(description: "nghttp \(urls): \(tool.error)\(tool.output)")
     }
 
-    /// Repeats a whole measurement in which nghttp gave up, because a slow machine is no fault. A server that never
-    /// acknowledges fails after `Program.patience`.
+    /// Repeats a whole measurement in which nghttp or nghttpd gave up, because a slow machine is no fault. A server
+    /// that never acknowledges fails after `Program.patience`.
     public static func patiently<Result>(_ measure: () async throws -> Result) async throws -> Result {
         let end = ContinuousClock.now + Program.patience
         while true {
             do {
                 return try await measure()
             } catch is GaveUp {
-                let line = "nghttp waited 10 s for an acknowledgement of its settings, and gave up"
+                let line = "nghttp2 waited 10 s for an acknowledgement of its settings, and gave up"
                 guard ContinuousClock.now < end else { throw Tool.Failure(description: line) }
                 // If a handler held back the acknowledgement, this line would come often.
                 print("\(line): the measurement begins anew")

@@ -44,13 +44,17 @@ public final class Nghttpd: Sendable {
         return listens
     }
 
+    /// Call it in ``Nghttp/patiently(_:)``.
+    ///
     /// - Returns: The frames that the server has seen. Its received frames are the requests.
     public func stop() throws -> Nghttp.Frames {
         kill(self.pid, SIGTERM)
         var status: Int32 = 0
         while waitpid(self.pid, &status, 0) < 0 && errno == EINTR {}
         defer { try? FileManager.default.removeItem(at: self.folder) }
-        let output = try Data(contentsOf: self.folder.appending(path: "frames"))
-        return Nghttp.frames(in: String(decoding: output, as: UTF8.self))
+        let data = try Data(contentsOf: self.folder.appending(path: "frames"))
+        let output = String(decoding: data, as: UTF8.self)
+        try Nghttp.checkPatience(output)
+        return Nghttp.frames(in: output)
     }
 }

@@ -115,6 +115,8 @@ public final class Nginx: Sendable {
             log_format counts '$request_length $bytes_sent $body_bytes_sent $status $request_uri $connection $ssl_protocol';
             access_log access.log counts;
             keepalive_requests 10000;
+            keepalive_timeout 3600s; client_header_timeout 3600s; client_body_timeout 3600s; send_timeout 3600s;
+            proxy_read_timeout 3600s; proxy_send_timeout 3600s;
             absolute_redirect off;
             client_max_body_size 100m;
             client_body_temp_path tmp/1; proxy_temp_path tmp/2; fastcgi_temp_path tmp/3; uwsgi_temp_path tmp/4;

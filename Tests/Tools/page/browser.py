@@ -5,6 +5,7 @@ import time
 import urllib.parse
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -18,6 +19,19 @@ class Failure(Exception):
     """What is wrong, in one sentence."""
 
 
+def start(options):
+    """Starts Chrome. Selenium gives its driver half a minute, and a port that another program may take: then anew."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        service = Service("/usr/bin/chromedriver")
+        try:
+            return webdriver.Chrome(service=service, options=options)
+        except WebDriverException:
+            service.stop()
+            if time.monotonic() > end:
+                raise
+
+
 class Browser:
     def __init__(self, url, width=1440, height=900):
         options = Options()
@@ -29,7 +43,7 @@ class Browser:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         options.set_capability("unhandledPromptBehavior", "ignore")
-        self.driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+        self.driver = start(options)
         self.driver.set_page_load_timeout(PATIENCE)
         self.driver.set_script_timeout(PATIENCE)
         self.url = url

@@ -128,8 +128,8 @@ def restart(browser, options):
     browser.wait_for("table[data-table=processes] tbody tr")
     # A spike would come with the first snapshots.
     browser.script("return new Promise((resolve) => setTimeout(resolve, 4000))")
-    if browser.script("return document.body.classList.contains('stale')"):
-        raise Failure("the daemon is back, and the page still looks as if it were not")
+    browser.wait("a page that looks as if the daemon were back",
+                 lambda: not browser.script("return document.body.classList.contains('stale')"))
     after = largest_rate(browser)
     if after > 100 * before and after > 1e9:
         raise Failure(f"the restart made a spike: from at most {before:.0f} to {after:.0f} bytes per second")

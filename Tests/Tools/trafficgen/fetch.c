@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
 #include <unix_socket.h>
@@ -34,10 +35,15 @@ static struct text read_all(int fd)
 	return text;
 }
 
-/* HTTP/1.0 with Connection: close: the body ends with the stream, and is never chunked. `bytes` is NULL without a body. */
-static struct text get(const char *socket_path, const char *path)
+/*
+ * HTTP/1.0 with Connection: close: the body ends with the stream, and is never chunked. A server that breaks off ends the
+ * stream too, and only the declared length tells. Returns an exit code: EX_TEMPFAIL from a server that is too busy, and so
+ * refuses or breaks off.
+ */
+static int get(const char *socket_path, const char *path, struct text *body)
 {
-	char request[512], *body;
+	char request[512], *status, *end, *field;
+	size_t declared;
 	struct text answer;
 	int fd, length;
 
@@ -45,28 +51,39 @@ static struct text get(const char *socket_path, const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || unix_socket_connect(fd, socket_path) || write(fd, request, length) != length) {
 		perror(socket_path);
-		return (struct text){ 0 };
+		return 1;
 	}
 	answer = read_all(fd);
-	body = strstr(answer.bytes, "\r\n\r\n");
-	if (!body || strncmp(answer.bytes + strcspn(answer.bytes, " \r"), " 200 ", 5)) {
+	end = strstr(answer.bytes, "\r\n\r\n");
+	status = answer.bytes + strcspn(answer.bytes, " \r");
+	if (!end || strncmp(status, " 200 ", 5)) {
 		fprintf(stderr, "%s%s: %.*s\n", socket_path, path, (int)strcspn(answer.bytes, "\r\n"), answer.bytes);
-		return (struct text){ 0 };
+		return end && !strncmp(status, " 503 ", 5) ? EX_TEMPFAIL : 1;
 	}
-	body += 4;
-	return (struct text){ body, answer.bytes + answer.length - body };
+	*end = 0;
+	*body = (struct text){ end + 4, answer.bytes + answer.length - (end + 4) };
+	field = strcasestr(answer.bytes, "\r\ncontent-length:");
+	declared = field ? strtoul(strchr(field, ':') + 1, NULL, 10) : body->length;
+	if (body->length != declared) {
+		fprintf(stderr, "%s%s: cut after %zu of %zu bytes\n", socket_path, path, body->length, declared);
+		return EX_TEMPFAIL;
+	}
+	return 0;
 }
 
 int fetch(int argc, char **argv)
 {
 	struct text body;
+	int code;
 
 	if (argc != 3) {
 		fputs("usage: trafficgen fetch SOCKET PATH\n", stderr);
 		return 64;
 	}
-	body = get(argv[1], argv[2]);
-	return !body.bytes || fwrite(body.bytes, 1, body.length, stdout) != body.length || fflush(stdout);
+	code = get(argv[1], argv[2], &body);
+	if (code)
+		return code;
+	return fwrite(body.bytes, 1, body.length, stdout) != body.length || fflush(stdout);
 }
 
 /* Prints how old a snapshot was when its last byte arrived, in nanoseconds. */
@@ -76,14 +93,17 @@ int age(int argc, char **argv)
 	struct timespec now;
 	struct text body;
 	char *taken;
+	int code;
 
 	if (argc != 2) {
 		fputs("usage: trafficgen age SOCKET\n", stderr);
 		return 64;
 	}
-	body = get(argv[1], "/v1/snapshot");
+	code = get(argv[1], "/v1/snapshot", &body);
 	clock_gettime(CLOCK_BOOTTIME, &now);
-	taken = body.bytes ? strstr(body.bytes, key) : NULL;
+	if (code)
+		return code;
+	taken = strstr(body.bytes, key);
 	if (!taken)
 		return 1;
 	taken += strlen(key);

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -58,7 +60,7 @@ static void be_reset(void *argument)
 		fail("the connection took too little");
 	receive_all(fd, 1000, 1000);
 	__atomic_store_n(&doomed->full, true, __ATOMIC_RELEASE);
-	if (poll(&end, 1, 10000) != 1 || !(end.revents & POLLERR))
+	if (poll(&end, 1, -1) != 1 || !(end.revents & POLLERR))
 		fail("wait for the reset");
 	if (ioctl(fd, FIONREAD, &unread) || unread < 2000)
 		fail("too little is left to be read (%d)", unread);
@@ -173,6 +175,41 @@ static void die(void *argument)
 	kill(getpid(), SIGKILL);
 }
 
+/* Field 3 of /proc/PID/stat. The name in field 2 may contain anything, so count from the last parenthesis. */
+static char state_of(pid_t process)
+{
+	char path[64], line[1024], *name_end;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", process);
+	file = fopen(path, "re");
+	if (!file || !fgets(line, sizeof(line), file))
+		fail("read %s", path);
+	fclose(file);
+	name_end = strrchr(line, ')');
+	if (!name_end || strlen(name_end) < 3)
+		fail("no state in %s", path);
+	return name_end[2];
+}
+
+/*
+ * Waits until the victim has filled both queues and sleeps in its call. Once bytes are here it is in that call, because it
+ * makes no other. The caller sees to a victim that has ended by itself.
+ */
+static void await_call(int fd, pid_t victim)
+{
+	int queued = 0, before;
+	char state;
+
+	do {
+		before = queued;
+		pause_ms(10);
+		if (ioctl(fd, FIONREAD, &queued))
+			fail("FIONREAD");
+		state = state_of(victim);
+	} while (state != 'Z' && !(queued && queued == before && state == 'S'));
+}
+
 static void killed_server(const struct part *part)
 {
 	struct victim *victim = mmap(NULL, sizeof(*victim), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -191,7 +228,7 @@ static void killed_server(const struct part *part)
 		child = spawn(i ? "tg-killed-call" : "tg-killed", die, victim);
 		fd = accept_from(listener);
 		if (victim->in_call) {
-			pause_ms(200); /* it fills the queues, then waits in its call */
+			await_call(fd, child);
 			kill(child, SIGKILL);
 		}
 		if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status))

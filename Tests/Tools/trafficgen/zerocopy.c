@@ -53,7 +53,7 @@ static void zerocopy_send(int fd, unsigned int calls, size_t bytes)
 			completed += read_completions(fd);
 		}
 	}
-	for (int tries = 0; completed < made && tries < 2000; tries++) {
+	while (completed < made) {
 		pause_ms(1);
 		completed += read_completions(fd);
 	}
@@ -112,7 +112,7 @@ static void datagram_client(const struct part *part)
 			fail("await an answer");
 		completed += read_completions(fd);
 	}
-	for (int tries = 0; completed < DATAGRAMS && tries < 2000; tries++) {
+	while (completed < DATAGRAMS) {
 		pause_ms(1);
 		completed += read_completions(fd);
 	}
