@@ -202,8 +202,8 @@ int packet_received(struct __sk_buff *skb)
 		return 1;
 	packets = read_packets(skb);
 	/*
-	 * Another processor may be closing the socket. Nothing stands between this look and the count: a packet that counts
-	 * after the final totals would be in the interface's bytes alone.
+	 * Another processor may be closing the socket, and a packet that counts after the final totals is in the interface's
+	 * bytes alone. So this look comes as late as it can: only a few instructions are left in between.
 	 */
 	if (is_over(socket))
 		return 1;

@@ -132,8 +132,10 @@ show_progress() {
 
 # Options for programs that are installed or measured: optimised, with Swift's libraries inside. Such programs run where
 # there is no toolchain, and keep resident only what they use of those libraries. Their debug information would be stripped.
-# Each function has a section of its own, so that the linker leaves out those that nobody calls, and keeps one of those that
-# are the same to the byte, as specialisations of generic code often are: a tenth of the programs.
+# Each function has a section of its own. So the linker leaves out functions that nobody calls, and keeps one of several that
+# are the same to the byte, as specialisations of generic code often are. This makes the programs a tenth smaller. A trace
+# of a crash may name another of these functions. The checks of the package, of other kernels and of accuracy run such
+# programs.
 # shellcheck disable=SC2034 # for the scripts that source this file
 release=(
     -c release --static-swift-stdlib -debug-info-format none

@@ -6,7 +6,7 @@ import TrafficModel
 struct ClosedSockets: Codable {
     private struct Listed: Codable {
         var serial: UInt64
-        /// The number of the first tick that can list the socket.
+        /// The number of the first tick after the daemon learned of the end.
         var tick: UInt64
     }
 
@@ -19,8 +19,8 @@ struct ClosedSockets: Codable {
     /// The number of the next tick.
     private var nextTick: UInt64 = 0
     /// `CLOCK_BOOTTIME` in nanoseconds of the last ticks, of which the last has the number `nextTick - 1`. Sockets age from
-    /// the tick that lists them, not from their end: a daemon that was stopped for a while, or ticks seldom, lists each
-    /// of them for the same time.
+    /// that tick, not from their end: a daemon that was stopped for a while, or that ticks seldom, lists each of them in at
+    /// least one tick.
     private var ticks: Deque<UInt64> = []
     /// Sockets whose further owners come with the sweep. They stay listed until then, whatever the limits are.
     private var shared: [Held] = []

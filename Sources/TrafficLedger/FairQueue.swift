@@ -71,10 +71,3 @@ struct FairQueue<Element: Codable & Sendable>: Codable, Sendable {
         return first
     }
 }
-
-/// A closed socket that will be forgotten.
-struct ClosedSocket: Codable, Sendable {
-    var serial: UInt64
-    /// `CLOCK_BOOTTIME`, nanoseconds.
-    var closedAt: UInt64
-}

@@ -32,8 +32,8 @@ struct BlockingService: Service {
 
 /// Ends a part that must outlive another: when it has been asked to end, and the other has ended.
 ///
-/// A group of services expects that in a shutdown each part ends in its turn, and takes one that ends earlier for a
-/// failure. Otherwise it asks all parts at once.
+/// In a shutdown a group of services asks one part after the other, and takes a part that ends before its turn for a
+/// failure. After a failure it asks all parts at once, and then the other may still have something for this one.
 final class LaterEnd: Sendable {
     private let conditions = Mutex((isAsked: false, otherHasEnded: false))
     private let stop: @Sendable () -> Void

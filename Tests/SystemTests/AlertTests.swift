@@ -323,14 +323,17 @@ extension SurfaceTests {
                     seen.append("\(notice.change.rawValue) \(notice.alert?.rule ?? "")")
                 }
                 var posted: [AlertNotice] = []
+                var last = 0.0
                 let wanted = seen.filter { $0.hasSuffix(" others") }
                 while posted.count < wanted.count {
                     let line = try #require(try await receiver.line(), "\(program.errorText)")
                     let request = try #require(try JSONSerialization.jsonObject(with: line) as? [String: Any])
                     let body = try #require(request["body"] as? String)
                     let notice = try JSONDecoder().decode(AlertNotice.self, from: Data(body.utf8))
+                    let time = try #require(request["time"] as? Double)
+                    defer { last = time }
                     // On a busy machine an answer may take 10 s. Then the change comes again.
-                    if notice == posted.last { continue }
+                    if notice == posted.last, time - last >= 10 { continue }
                     #expect(notice.droppedBefore == 0)
                     posted.append(notice)
                 }

@@ -9,7 +9,7 @@ extension SystemTests {
     /// `trafficctl doctor --cost` on the real kernel.
     @Suite(.needsRoot)
     struct CostTests {
-        private func doctor(_ daemon: Daemon, _ arguments: String...) throws -> Program {
+        private func doctor(_ daemon: Daemon, _ arguments: [String]) throws -> Program {
             let directory = ["--runtime-directory", daemon.directories.runtime.path]
             return try Program(Machine.programs.client, ["doctor", "--cost"] + arguments + directory)
         }
@@ -52,8 +52,8 @@ extension SystemTests {
         /// The longest measurement, for tests that end it early.
         private static let longest = Duration.seconds(10)
 
-        private func longDoctor(_ daemon: Daemon) throws -> Program {
-            try self.doctor(daemon, "--duration", "\(Self.longest.components.seconds)")
+        private func longDoctor(_ daemon: Daemon, _ arguments: String...) throws -> Program {
+            try self.doctor(daemon, ["--duration", "\(Self.longest.components.seconds)"] + arguments)
         }
 
         /// - Returns: How many sends the generator made: one for every request and one for every answer.
@@ -100,7 +100,7 @@ extension SystemTests {
         ) async throws -> (cost: CaptureCost, sends: UInt64, before: [Int: UInt64]) {
             let before = try await self.runs(daemon)
             let asked = ContinuousClock.now
-            let doctor = try self.doctor(daemon, "--duration", "5", "--format", "json")
+            let doctor = try self.doctor(daemon, ["--duration", "5", "--format", "json"])
             guard try await self.awaitBegin(of: doctor, daemon) else { return (try await self.cost(doctor), 0, before) }
             var batches: [(began: ContinuousClock.Instant, ended: ContinuousClock.Instant, sends: UInt64)] = []
             while batches.count < 100 {
@@ -165,7 +165,7 @@ extension SystemTests {
                 #expect(endsEarly, "the client is gone")
                 let hasSeen = try await eventually {
                     let start = ContinuousClock.now
-                    let other = try self.longDoctor(daemon)
+                    let other = try self.longDoctor(daemon, "--format", "json")
                     let isInTime = try await self.awaitBegin(of: other, daemon)
                     let doctor = try self.longDoctor(daemon)
                     // Until it measures, too. A test of the control server has the same without a clock.
@@ -176,8 +176,8 @@ extension SystemTests {
                     let isMeasuring = self.isMeasuring(daemon)
                     let isJudged = isInTime && ContinuousClock.now - start < Self.longest
                     if isJudged { #expect(isMeasuring, "the other is still at it") }
-                    other.signal(SIGINT)
-                    try await other.exit()
+                    let cost = try await self.cost(other)
+                    #expect(cost.seconds >= Self.longest / .seconds(1))
                     return isJudged
                 }
                 #expect(hasSeen)
@@ -207,7 +207,7 @@ extension SystemTests {
                 }
                 let (text, taken) = try await look(until: isComplete) {
                     let start = ContinuousClock.now
-                    let doctor = try self.doctor(daemon, "--duration", "1")
+                    let doctor = try self.doctor(daemon, ["--duration", "1"])
                     let text = String(decoding: try await doctor.rest(), as: UTF8.self)
                     try await doctor.exit()
                     #expect(doctor.errorText.isEmpty, "no terminal, no progress")
@@ -277,9 +277,9 @@ extension SystemTests {
         func poll() async throws {
             try await withDaemon(method: "poll") { daemon in
                 // 0 seconds: there was no wait.
-                let cost = try await self.cost(try self.doctor(daemon, "--duration", "10", "--format", "json"))
+                let cost = try await self.cost(try self.doctor(daemon, ["--duration", "10", "--format", "json"]))
                 #expect(cost == CaptureCost(seconds: 0, programs: []))
-                let doctor = try self.doctor(daemon)
+                let doctor = try self.doctor(daemon, [])
                 let text = String(decoding: try await doctor.rest(), as: UTF8.self)
                 #expect(text.contains("cost       none in the kernel"))
             }

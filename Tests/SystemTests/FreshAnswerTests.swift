@@ -21,10 +21,14 @@ extension SystemTests {
                     let asked = MonotonicClock.boottimeNanoseconds()
                     var snapshot = try await daemon.latestSnapshot()
                     // A daemon that is too busy for a sweep answers with an older reading, but not before two seconds
-                    // have passed. So many such answers take ten minutes, unless requests cause no sweep.
+                    // have passed. So many such answers take ten minutes.
+                    var began = asked
                     while snapshot.takenBoottimeNanoseconds <= asked {
+                        let now = MonotonicClock.boottimeNanoseconds()
+                        try #require(now - began >= 2_000_000_000, "an older answer came at once")
                         olderAnswers += 1
                         try #require(olderAnswers < 300, "a request causes no sweep")
+                        began = now
                         snapshot = try await daemon.latestSnapshot()
                     }
                     let sockets = snapshot.sockets ?? []

@@ -128,11 +128,7 @@ extension SystemTests {
                     let example = Machine.programs.directory.appending(path: "trafficexample").path
                     let options = ["--port", "\(port)", "--report-socket", daemon.directories.reportSocket.path]
                     let shop = try start([example, "serve"] + options)
-                    let listeners = inside.arguments + ["ss", "-Hltn", "sport = :\(port)"]
-                    while try await tool("ip", listeners).output.isEmpty {
-                        try #require(shop.isRunning, "\(shop.errorText)")
-                        try await Task.sleep(for: .milliseconds(50))
-                    }
+                    try await awaitListener(on: "\(port)", of: shop, launcher: ["ip"] + inside.arguments)
                     try await self.loseSYNs(namespace, port: port)
                     let dump = try start([
                         "tcpdump", "-i", "lo", "-n", "-l", "-tt", "--time-stamp-precision=nano", "-Z", "root",

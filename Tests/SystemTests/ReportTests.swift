@@ -9,7 +9,7 @@ import TrafficReport
 
 extension SystemTests {
     /// A server in this process that reports, the daemon, and curl, which makes its own counts.
-    @Suite(.tags(.peer), .needsBPF, .needs("curl", "openssl"))
+    @Suite(.tags(.peer), .needsBPF, .needs("curl", "openssl", "ss"))
     struct ReportTests {
         /// Closed sockets stay listed until the test has looked at all of them.
         private static let keeping = ["--keep-closed", "600"]
@@ -441,11 +441,8 @@ extension SystemTests {
             let port = String(try FreePort.next())
             let socket = ["--port", port, "--report-socket", daemon.directories.reportSocket.path]
             let server = try Program(example, ["serve"] + socket)
-            // It is up: otherwise the client's time may be over before.
-            while try await tool("ss", ["-Hltn", "sport = :\(port)"]).output.isEmpty {
-                try #require(server.isRunning, "\(server.errorText)")
-                try await Task.sleep(for: .milliseconds(50))
-            }
+            // Otherwise the client's time may be over before.
+            try await awaitListener(on: port, of: server)
             let buy = ["buy", "--seconds", "\(seconds)", "--rate", "20", "--timeout", "600"]
             let client = try Program(example, buy + options + socket)
             try await body(client)

@@ -87,3 +87,16 @@ struct BPFObjects {
         var name: String?
     }
 }
+
+/// Waits until the program listens on this TCP port.
+///
+/// - Parameter launcher: A program and its arguments that start `ss` where the program runs, such as
+///   `ip netns exec NAME`.
+func awaitListener(on port: String, of program: Program, launcher: [String] = []) async throws {
+    let command = launcher + ["ss", "-Hltn", "sport = :\(port)"]
+    let listens = try await eventually(every: .milliseconds(50)) {
+        try #require(program.isRunning, "\(program.errorText)")
+        return try await tool(command[0], Array(command.dropFirst())).output.isEmpty == false
+    }
+    try #require(listens, "\(program.errorText)")
+}

@@ -105,7 +105,10 @@ final class Terminal {
     /// All that the program sent, when the screen says that it is over.
     func allBytes() async throws -> Data {
         try await self.wait(for: "over")
-        return try await look(until: { $0.suffix(6) == Data("over\r\n".utf8) }) { self.bytes }
+        let isWhole = { (bytes: Data) in bytes.suffix(6) == Data("over\r\n".utf8) }
+        let bytes = try await look(until: isWhole) { self.bytes }
+        try #require(isWhole(bytes), "the end was not kept")
+        return bytes
     }
 
     /// Waits until the screen fulfils the condition, and returns the screen.

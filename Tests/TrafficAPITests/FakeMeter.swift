@@ -3,7 +3,7 @@ import TestSupport
 import TrafficAPI
 import TrafficModel
 
-/// Waits like a measurement, until the test releases it, and counts its calls.
+/// Ends at once, or where the test holds it like a measurement that takes its time, and counts its calls.
 final class FakeMeter: CostSource {
     private struct State {
         var isHeld = false

@@ -87,17 +87,21 @@ struct Buy: AsyncParsableCommand {
         }
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         let interruption = Task {
-            for await _ in signals { visitors.cancel() }
+            for await _ in signals {
+                // A second one waits for nobody.
+                if visitors.isCancelled { Self.exit(withError: ExitCode(130)) }
+                visitors.cancel()
+            }
         }
         let visits = await visitors.value
         interruption.cancel()
         try await client.shutdown()
         TrafficMonitor.shared.stop()
-        if visits == 0 && self.seconds > 0 { throw ClosedShop(port: self.port) }
+        if visits == 0 && self.seconds > 0 && !visitors.isCancelled { throw ClosedShop(port: self.port) }
         print("visits: \(visits)")
     }
 
-    /// Visits until the time is over or the task is cancelled.
+    /// Visits until the time is over or the task is cancelled. A visit that has begun comes to its end.
     ///
     /// - Returns: The number of completed visits.
     private func visit(
@@ -108,7 +112,7 @@ struct Buy: AsyncParsableCommand {
         var (number, visits) = (visitor, 0)
         while !Task.isCancelled, ContinuousClock.now < end {
             do {
-                try await self.visit(number, client)
+                try await Task { [number] in try await self.visit(number, client) }.value
                 (number, visits) = (number + self.visitors, visits + 1)
             } catch {
                 // The shop may not be open yet.

@@ -83,3 +83,10 @@ struct LateSockets: Codable {
         if let kept = self.bySerial.removeValue(forKey: serial) { self.cookies.remove(kept.cookie, of: serial) }
     }
 }
+
+/// A socket that will be forgotten.
+private struct ClosedSocket: Codable, Sendable {
+    var serial: UInt64
+    /// `CLOCK_BOOTTIME`, nanoseconds.
+    var closedAt: UInt64
+}

@@ -95,7 +95,7 @@ export class HostsView {
     this.refused.replaceChildren();
     this.note.textContent = this.isReports
       ? "From history: hosts of HTTP messages that programs reported in the last 24 hours; not the bytes of sockets."
-      : "From sockets that are open, or closed in the last 5 seconds. trafficd does not resolve addresses to names.";
+      : "From sockets that are open, or closed a moment ago. trafficd does not resolve addresses to names.";
     if (this.isReports) this.load();
   }
 

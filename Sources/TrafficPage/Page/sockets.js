@@ -58,7 +58,7 @@ export class SocketsView {
 
   constructor() {
     this.table = socketTable("sockets");
-    this.note = make("p", { class: "note" }, "Sockets that are open now, or closed in the last 5 seconds.");
+    this.note = make("p", { class: "note" }, "Sockets that are open now, or closed a moment ago.");
     this.list = make("div", { class: "stack" }, make("div", { class: "card" }, this.table.element), this.note);
     this.withheld = new WithheldSockets();
     this.element = make("div", { class: "stack" }, this.withheld.element, this.list);
@@ -76,7 +76,7 @@ export class SocketsView {
       ? "No socket passes the filter." : "No socket is open. Start a program that uses the network.");
     const unlisted = snapshot.sockets_unlisted
       ? ` ${grouped(snapshot.sockets_unlisted)} more are not listed, because a user has too many.` : "";
-    setText(this.note, `Sockets that are open now, or closed in the last 5 seconds.${unlisted}`);
+    setText(this.note, `Sockets that are open now, or closed a moment ago.${unlisted}`);
   }
 }
 

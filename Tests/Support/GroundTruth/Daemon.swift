@@ -81,12 +81,18 @@ public final class Daemon {
 
     private static let busy: Int32 = 75  // EX_TEMPFAIL
 
-    /// GET by the generator's own few lines of C, so that our client does not check our server. Asks again while the
-    /// daemon is too busy for a whole answer. A daemon that has ended refuses the connection, and nothing asks again.
+    /// GET by the generator's own few lines of C, so that our client does not check our server. Asks again where the
+    /// daemon was too busy for a whole answer: it does not say so, and does not break off, before it has waited for two
+    /// seconds or more. So an answer that is cut at once is a fault, and fails.
     public func get(_ path: String) async throws -> (code: Int32, output: Data, error: String) {
-        try await look(until: { $0.code != Self.busy }) {
-            try await Program.run(self.programs.generator, ["fetch", self.directories.controlSocket.path, path])
-        }
+        try await look(until: { $0.isLast }) {
+            let began = ContinuousClock.now
+            let answer = try await Program.run(
+                self.programs.generator,
+                ["fetch", self.directories.controlSocket.path, path]
+            )
+            return (answer: answer, isLast: answer.code != Self.busy || ContinuousClock.now - began < .seconds(2))
+        }.answer
     }
 
     public func latestSnapshot() async throws -> Snapshot {
