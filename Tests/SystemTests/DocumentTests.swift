@@ -179,7 +179,7 @@ struct DocumentTests {
         // Options of other programs, and options that a release has renamed.
         let foreign: Set = [
             "--strict", "--unix-socket", "--privileged", "--pid", "--net", "--static-swift-stdlib", "--remove",
-            "--disable-default-traits",
+            "--disable-default-traits", "--icf",
             "--rung", "--no-color", "--now",
             "--seconds",
         ]
