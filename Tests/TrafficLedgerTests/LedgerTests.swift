@@ -399,6 +399,32 @@ struct LedgerTests {
         #expect(f.socket(10) == nil)
     }
 
+    @Test("a closed socket whose further owners come later is listed as long as others")
+    func closedShared() throws {
+        var f = F()
+        for (serial, isShared) in [(9, true), (10, false)] as [(UInt64, Bool)] {
+            let closed = F.socket(serial, [F.owner(one, sent: 10)], closed: f.now)
+            guard case .socket(var observation) = closed else { return }
+            observation.isShared = isShared
+            f.absorb(.socket(observation))
+        }
+        for _ in 1...5 {
+            f.tick(after: 1)
+            #expect(f.socket(9) != nil && f.socket(10) != nil)
+        }
+        f.tick(after: 1)
+        #expect(f.socket(9) == nil && f.socket(10) == nil)
+
+        // With a long interval it is in the list of one tick, too.
+        guard case .socket(var late) = F.socket(11, [F.owner(one, sent: 10)], closed: f.now) else { return }
+        late.isShared = true
+        f.absorb(.socket(late))
+        f.tick(after: 60)
+        #expect(f.socket(11) != nil)
+        f.tick(after: 60)
+        #expect(f.socket(11) == nil)
+    }
+
     @Test("more closed sockets than fit push the oldest out")
     func closedLimit() {
         var f = F(retention: Ledger.Retention(closedSocketLimit: .init(10, inAll: 10)))
