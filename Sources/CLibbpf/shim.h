@@ -5,6 +5,25 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+// Returns the whole text, which the caller frees; NULL without memory.
+static inline char *shim_message(const char *format, va_list arguments)
+{
+	va_list again;
+	char *text;
+	int length;
+
+	va_copy(again, arguments);
+	length = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	text = length < 0 ? NULL : malloc((size_t)length + 1);
+	if (text)
+		vsnprintf(text, (size_t)length + 1, format, arguments);
+	return text;
+}
 
 // libbpf's option structures end in padding that libbpf requires to be zero. A Swift initialiser zeroes the fields but
 // not the padding, so these structures are made here.

@@ -10,16 +10,23 @@ enum LibbpfLog {
     static func install() {
         libbpf_set_print { level, format, arguments in
             guard level != LIBBPF_DEBUG, let format, let arguments else { return 0 }
-            var buffer = [CChar](repeating: 0, count: 4096)
-            let length = vsnprintf(&buffer, buffer.count, format, arguments)
-            let line = String(decoding: buffer.prefix(while: { $0 != 0 }).map(UInt8.init(bitPattern:)), as: UTF8.self)
+            guard let text = shim_message(format, arguments) else { return 0 }
+            defer { free(text) }
+            let line = Self.shortened(String(cString: text))
             LibbpfLog.lines.withLock { lines in
-                // A verifier log is long, and the reason is at its end.
                 if lines.count >= 200 { lines.removeFirst(100) }
                 lines.append(line.trimmed)
             }
-            return length
+            return 0
         }
+    }
+
+    /// A verifier's log comes as one text of up to megabytes: what it is stands in its first line, and the reason at its end.
+    static func shortened(_ text: String) -> String {
+        let (first, last) = (256, 4_096)
+        guard text.utf8.count > first + last else { return text }
+        let (beginning, end) = (Array(text.utf8.prefix(first)), Array(text.utf8.suffix(last)))
+        return String(decoding: beginning + Array("\n[…]\n".utf8) + end, as: UTF8.self)
     }
 
     static func take() -> [String] {
