@@ -172,6 +172,23 @@ extension LiveCaptureTests {
             #expect(access(path, F_OK) != 0)
         }
 
+        @Test("a directory that was given up can be taken at once, though a child process has a copy of its descriptor")
+        func copiedDescriptor() throws {
+            let files = try BPFFileSystem()
+            let path = "\(files.path)/trafficd"
+            var pins: PinDirectory? = try PinDirectory(taking: path)
+            let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").first {
+                (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == path
+            }
+            // It shares the lock, as that of a child does.
+            let copy = dup(try #require(open.flatMap { Int32($0) }))
+            defer { close(copy) }
+            #expect(throws: PinError.inUse(path: path)) { try PinDirectory(taking: path) }
+            withExtendedLifetime(pins) {}
+            pins = nil
+            _ = try PinDirectory(taking: path)
+        }
+
         @Test("only a directory of trafficd in a BPF file system of the host is taken")
         func refusals() throws {
             let plain = "/tmp/trafficd-plain-\(UUID().uuidString)"

@@ -99,6 +99,9 @@ public final class PinDirectory: Sendable {
         }
     }
 
+    /// A child process has a copy of the descriptor until it executes a program, and to close ours would leave the lock.
+    deinit { flock(self.directory.descriptor, LOCK_UN) }
+
     /// - Throws: ``PinError/foreign(path:)`` for the first thing that no daemon has made.
     private func checkNames() throws(PinError) {
         for name in try self.names(in: ".") where !Self.isOurs(name) { throw .foreign(path: "\(self.path)/\(name)") }
