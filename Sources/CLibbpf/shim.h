@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Returns the whole text, which the caller frees; NULL without memory.
+// Returns the whole text of a message of libbpf, which may have megabytes. The caller frees it. NULL: no memory.
 static inline char *shim_message(const char *format, va_list arguments)
 {
 	va_list again;

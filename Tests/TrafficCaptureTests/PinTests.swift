@@ -180,7 +180,7 @@ extension LiveCaptureTests {
             let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").first {
                 (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")) == path
             }
-            // It shares the lock, as that of a child does.
+            // The copy shares the lock, like that of a child.
             let copy = dup(try #require(open.flatMap { Int32($0) }))
             defer { close(copy) }
             #expect(throws: PinError.inUse(path: path)) { try PinDirectory(taking: path) }

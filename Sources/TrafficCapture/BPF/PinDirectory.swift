@@ -99,7 +99,8 @@ public final class PinDirectory: Sendable {
         }
     }
 
-    /// A child process has a copy of the descriptor until it executes a program, and to close ours would leave the lock.
+    /// While another thread starts a program, the child has a copy of the descriptor. The lock stays as long as one copy is
+    /// open, unless it is released.
     deinit { flock(self.directory.descriptor, LOCK_UN) }
 
     /// - Throws: ``PinError/foreign(path:)`` for the first thing that no daemon has made.
