@@ -13,7 +13,7 @@
 /* Whether the task is the walk over network namespaces, which locks sockets and makes no call on them. */
 static __always_inline bool is_walker(const struct task_struct *task)
 {
-	return told.walker && READ(task, tgid) == told.walker;
+	return live.walker && READ(task, tgid) == live.walker;
 }
 
 /* The process that an owner slot stands for. */

@@ -80,7 +80,7 @@ static __noinline int take_early(struct traffic_socket *socket)
 
 	if (!early_seen || socket->role != TRAFFIC_ROLE_SERVER)
 		return 0;
-	if (early_flow.before + early_flow.present > (s64)told.early_trust)
+	if (early_flow.before + early_flow.present > (s64)live.early_trust)
 		SET_BITS(socket->flags, TRAFFIC_SOCKET_EARLY_UNKNOWN);
 	__builtin_memcpy(tuple.local_address, socket->local_address, sizeof(tuple.local_address));
 	__builtin_memcpy(tuple.remote_address, socket->remote_address, sizeof(tuple.remote_address));

@@ -143,7 +143,7 @@ static __always_inline void leave_copy(struct traffic_socket *socket, struct tra
 		copy = socket;
 	else
 		hide_unfinished_owners(copy);
-	note_seen(socket, copy, told.sweeps_kept);
+	note_seen(socket, copy, live.sweeps_kept);
 }
 
 /*
@@ -163,7 +163,7 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 	if (record) {
 		copy_record(record, socket);
 		record->record = ++socket->record;
-		note_seen(socket, record, told.sweeps_kept);
+		note_seen(socket, record, live.sweeps_kept);
 		bpf_ringbuf_submit(record, ring_flags());
 	} else {
 		leave_copy(socket, payer);

@@ -19,9 +19,9 @@ static __noinline struct traffic_interface *open_interface(const struct traffic_
 	u64 *strangers = NULL;
 	u32 generation = copy.index >> 31;
 
-	if (copy.network_namespace != told.home_namespace)
+	if (copy.network_namespace != live.home_namespace)
 		strangers = bpf_map_lookup_elem(&stranger_interfaces, &generation);
-	if (!strangers || *strangers < told.stranger_limit) {
+	if (!strangers || *strangers < live.stranger_limit) {
 		if (!bpf_map_update_elem(&interfaces, &copy, &fresh, BPF_NOEXIST) && strangers)
 			__sync_fetch_and_add(strangers, 1);
 		interface = bpf_map_lookup_elem(&interfaces, &copy);
@@ -41,7 +41,7 @@ static __noinline struct traffic_interface *open_interface(const struct traffic_
  */
 static __always_inline struct traffic_interface *find_interface(u32 network_namespace, u32 index)
 {
-	struct traffic_interface_key key = { .network_namespace = network_namespace, .index = index | told.interface_mark };
+	struct traffic_interface_key key = { .network_namespace = network_namespace, .index = index | live.interface_mark };
 	struct traffic_interface *interface = bpf_map_lookup_elem(&interfaces, &key);
 
 	return interface ? interface : open_interface(&key);
@@ -103,7 +103,7 @@ int BPF_PROG(interface_sent, const struct sk_buff *skb, const struct net_device 
 	barrier_var(link_header); /* the verifier refuses 32 bits of a pointer */
 	if (link_header > skb->len) /* the network header is not set */
 		link_header = 0;
-	if (!told.baseline_done)
+	if (!live.baseline_done)
 		return 0;
 	interface = find_interface(device->nd_net.net->ns.inum, device->ifindex);
 	if (!interface)
@@ -125,7 +125,7 @@ int BPF_PROG(interface_received, struct sk_buff *skb)
 {
 	struct traffic_interface *interface;
 
-	if (!told.baseline_done)
+	if (!live.baseline_done)
 		return 0;
 	interface = find_interface(skb->dev->nd_net.net->ns.inum, skb->dev->ifindex);
 	if (interface)

@@ -32,7 +32,7 @@ static __always_inline u64 activity(const struct traffic_socket *socket)
 }
 
 /*
- * Who walks. The sweep is the daemon's thread that counts, and reads what it is told from the iterator. The walk over
+ * Who walks. The sweep is the daemon's thread that counts, and reads the records from the iterator. The walk over
  * network namespaces is a process of its own, so what it finds goes to the ring, in order with the ends of sockets.
  */
 enum walk { SWEEP = 0, NAMESPACE_WALK = 1 };
@@ -42,7 +42,7 @@ static __always_inline bool is_news(const struct traffic_socket *socket, u64 mar
 {
 	if (mark != socket->swept_mark)
 		return true;
-	return walk == SWEEP ? told.report_all : told.report_unkept && was_seen(socket) && !is_kept(&socket->seen);
+	return walk == SWEEP ? live.report_all : live.report_unkept && was_seen(socket) && !is_kept(&socket->seen);
 }
 
 /* Hands over a record. Call this between begin_telling() and end_telling(). Returns false if there is no room. */
@@ -63,7 +63,7 @@ static __always_inline bool hand_over(struct traffic_socket *socket, struct traf
 		__sync_fetch_and_add(&payer->ring_bytes, sizeof(*copy));
 	}
 	socket->record++;
-	note_seen(socket, copy, walk == SWEEP ? told.sweeps : told.sweeps_kept);
+	note_seen(socket, copy, walk == SWEEP ? live.sweeps : live.sweeps_kept);
 	socket->swept_mark = activity(copy);
 	return true;
 }
@@ -131,7 +131,7 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 /* Method lifecycle: bytes that only TCP's numbers have. */
 static __always_inline u64 unseen_bytes(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
-	if (chosen.counts_streams && tcp) {
+	if (fixed.counts_streams && tcp) {
 		struct traffic_payload moved = streams_moved(socket, socket, sk, tcp);
 
 		return moved.sent_bytes + moved.received_bytes;
@@ -163,7 +163,7 @@ static __always_inline bool is_idle(struct traffic_socket *socket, const struct 
 /* Reports a socket if it changed since its last record. */
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
-	bool is_asked = walk == SWEEP ? told.report_all : told.report_unkept;
+	bool is_asked = walk == SWEEP ? live.report_all : live.report_unkept;
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
 	u32 buffer = walk;
@@ -201,7 +201,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
 	/* Without an owner the bytes come with a later sweep. */
-	if (chosen.counts_streams && tcp && copy->owners[0].start_boottime_ns) {
+	if (fixed.counts_streams && tcp && copy->owners[0].start_boottime_ns) {
 		struct traffic_payload moved = streams_moved(socket, copy, sk, tcp);
 
 		copy->owners[0].sent_bytes += moved.sent_bytes;
@@ -305,7 +305,7 @@ static __always_inline void begin_estimates(struct traffic_socket *socket, const
 {
 	read_tcp_counters(socket, sk, tcp, socket->state);
 	socket->seen.retransmitted_bytes = socket->retransmitted_bytes;
-	if (chosen.estimates_wire)
+	if (fixed.estimates_wire)
 		socket->seen.wire = wire_of(socket);
 	barrier();
 	socket->seen.serial = socket->serial;
@@ -313,7 +313,7 @@ static __always_inline void begin_estimates(struct traffic_socket *socket, const
 
 static __always_inline void start_counting(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
-	if (chosen.counts_streams)
+	if (fixed.counts_streams)
 		adopt_streams(socket, sk, tcp);
 	else
 		start_receive(socket, delivered_sequence(sk, tcp));
@@ -342,17 +342,17 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	if (!sk || !(is_internet(sk) || is_packet(sk)))
 		return 0;
 	tcp = tcp_of(sk);
-	if (chosen.counts_streams && !tcp)
+	if (fixed.counts_streams && !tcp)
 		return 0;
 	storage = adopt(sk);
 	if (!storage)
 		return 0;
-	if (tcp && !told.baseline_done) {
+	if (tcp && !live.baseline_done) {
 		start_counting(storage, sk, tcp);
 		adopt_sending(storage, sk, tcp);
 		begin_estimates(storage, sk, tcp);
 	}
-	if (chosen.counts_streams)
+	if (fixed.counts_streams)
 		hold(storage, READ(sk, sk_uid.val), task);
 	else if (!storage->owners[0].start_boottime_ns)
 		claim_owner(storage, task, 0);
@@ -371,7 +371,7 @@ int adopt_tcp_sockets(struct bpf_iter__tcp *context)
 	struct traffic_socket *storage;
 	struct tcp_sock *tcp;
 
-	if (!common || told.baseline_done)
+	if (!common || live.baseline_done)
 		return 0;
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp || !received_by_sequence(tcp))

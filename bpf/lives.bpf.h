@@ -46,15 +46,15 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	const struct tcp_sock *tcp;
 
 	/* A server's socket with data of TCP Fast Open may be closed before the handshake ends. */
-	if (chosen.counts_streams && old_state == TCP_SYN_RECV && new_state == TCP_FIN_WAIT1)
+	if (fixed.counts_streams && old_state == TCP_SYN_RECV && new_state == TCP_FIN_WAIT1)
 		new_state = TCP_ESTABLISHED;
 	if (new_state != TCP_SYN_SENT && new_state != TCP_ESTABLISHED && new_state != TCP_LISTEN && new_state != TCP_CLOSE)
 		return 0;
 	tcp = tcp_of(sk);
 	/* An MPTCP or SMC subflow: the socket above counts. Only such a subflow has no storage. */
-	if (tcp && has_upper_layer(tcp) && !(chosen.counts_streams && new_state == TCP_CLOSE))
+	if (tcp && has_upper_layer(tcp) && !(fixed.counts_streams && new_state == TCP_CLOSE))
 		return 0;
-	if (!tcp && chosen.counts_streams)
+	if (!tcp && fixed.counts_streams)
 		return 0;
 	if (!tcp && READ(sk, sk_protocol) != IPPROTO_MPTCP && READ(sk, sk_protocol) != IPPROTO_SCTP && READ(sk, sk_protocol) != IPPROTO_DCCP)
 		return 0;
@@ -63,7 +63,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		if (socket) {
 			end_sending(socket, tcp, old_state);
 			read_tcp_counters(socket, sk, tcp, old_state);
-			if (chosen.counts_streams)
+			if (fixed.counts_streams)
 				end_streams(socket, sk, tcp);
 		}
 		return 0;
@@ -81,7 +81,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	switch (new_state) {
 	case TCP_SYN_SENT:
 		socket->role = TRAFFIC_ROLE_CLIENT;
-		if (chosen.counts_streams && tcp) {
+		if (fixed.counts_streams && tcp) {
 			hold(socket, READ(sk, sk_uid.val), current_task());
 			settle_streams(socket, sk, tcp); /* of an earlier connection */
 		}
@@ -110,7 +110,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		/* A socket that was disconnected and connects again starts a new sequence. Its totals go on. */
 		if (tcp) {
 			socket->receive_mark = RECEIVE_MARK_KNOWN |
-					       (chosen.counts_streams ? first_received(tcp) : READ(tcp, copied_seq));
+					       (fixed.counts_streams ? first_received(tcp) : READ(tcp, copied_seq));
 			begin_sending(socket, tcp);
 			take_early(socket);
 		}
@@ -128,7 +128,7 @@ static __always_inline int destroyed(struct sock *sk)
 	tcp = tcp_of(sk);
 	if (!socket) {
 		/* Before the baseline is done, sockets older than the capture have no storage yet, and none is needed. */
-		if (told.baseline_done && chosen.counts_streams && tcp && !has_upper_layer(tcp) &&
+		if (live.baseline_done && fixed.counts_streams && tcp && !has_upper_layer(tcp) &&
 		    accepted_bytes(tcp) + READ(tcp, bytes_received))
 			COUNT_LOSS(sockets_lost, 1);
 		return 0;
@@ -136,9 +136,9 @@ static __always_inline int destroyed(struct sock *sk)
 	if (tcp) {
 		/* not socket->state, which may be from before a disconnect */
 		read_tcp_counters(socket, sk, tcp, READ(sk, __sk_common.skc_state));
-		if (chosen.counts_streams)
+		if (fixed.counts_streams)
 			settle_streams(socket, sk, tcp);
-		else if (told.calls_missed)
+		else if (live.calls_missed)
 			settle(socket, sk, tcp);
 		socket->stream_sent = read_stream_sent(socket, sk, tcp);
 	}
@@ -192,12 +192,12 @@ int socket_release(struct bpf_sock *context)
 
 	if (!socket)
 		return 1;
-	if (chosen.counts_streams) {
+	if (fixed.counts_streams) {
 		hold(socket, BPF_CORE_READ((struct sock *)context, sk_uid.val), current_task());
 		return 1;
 	}
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
-		if (told.calls_missed || chosen.leaves_totals)
+		if (live.calls_missed || fixed.leaves_totals)
 			leave_totals(socket);
 		return 1;
 	}
@@ -239,7 +239,7 @@ int socket_create(struct bpf_sock *context)
 	if (context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM)
 		return 1;
 #endif
-	if (chosen.counts_streams && !(context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM))
+	if (fixed.counts_streams && !(context->protocol == IPPROTO_TCP && context->type == SOCK_STREAM))
 		return 1;
 	socket = make_storage_of_context(context);
 	if (!socket)
@@ -250,7 +250,7 @@ int socket_create(struct bpf_sock *context)
 	socket->state = TCP_CLOSE;
 	socket->network_namespace = BPF_CORE_READ((struct sock *)context, __sk_common.skc_net.net, ns.inum);
 	socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
-	if (!told.baseline_done)
+	if (!live.baseline_done)
 		socket->flags = TRAFFIC_SOCKET_PARTIAL;
 	socket->cookie = bpf_get_socket_cookie(context);
 	socket->uid = BPF_CORE_READ((struct sock *)context, sk_uid.val);

@@ -164,11 +164,11 @@ u32 storage_failed = 0;
 /* Whether the `early` map was ever used. */
 u32 early_seen = 0;
 
-/* What the daemon tells the programs: struct traffic_told. */
-struct traffic_told told SEC(".data.told") = {};
+/* The daemon changes these while the programs run. */
+struct traffic_live_settings live SEC(".data.live") = {};
 
-/* What the daemon chose before it loaded the programs: struct traffic_chosen. */
-const volatile struct traffic_chosen chosen SEC(".rodata.chosen") = {};
+/* The daemon sets these before it loads the programs. */
+const volatile struct traffic_fixed_settings fixed SEC(".rodata.fixed") = {};
 
 static __always_inline struct traffic_loss *loss_here(void)
 {

@@ -30,7 +30,7 @@ static __always_inline bool is_first_to_count(enum counted_call call, bool is_tw
 {
 	u32 *counted;
 
-	if (!chosen.tracepoints_preempted)
+	if (!fixed.tracepoints_preempted)
 		return !is_twin;
 	counted = bpf_task_storage_get(&counted_calls, bpf_get_current_task_btf(), NULL,
 				       is_twin ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -34,12 +34,12 @@ static __always_inline struct traffic_payer *payer_of(const struct traffic_socke
 	const struct traffic_owner *first = &socket->owners[0];
 	struct traffic_payer *payer = find_payer(first->start_boottime_ns ? first->uid : socket->uid);
 
-	if (payer && payer->drains != told.drains) {
-		payer->drains = told.drains;
+	if (payer && payer->drains != live.drains) {
+		payer->drains = live.drains;
 		payer->ring_bytes = 0;
 	}
-	if (payer && payer->sweeps_kept != told.sweeps_kept) {
-		payer->sweeps_kept = told.sweeps_kept;
+	if (payer && payer->sweeps_kept != live.sweeps_kept) {
+		payer->sweeps_kept = live.sweeps_kept;
 		payer->deferred = payer->released = 0;
 	}
 	return payer;
@@ -127,7 +127,7 @@ static __always_inline bool was_seen(const struct traffic_socket *socket)
  */
 static __always_inline bool is_kept(const struct traffic_seen *seen)
 {
-	return (s32)(seen->sweep - told.sweeps_kept) <= 0;
+	return (s32)(seen->sweep - live.sweeps_kept) <= 0;
 }
 
 /*
@@ -139,7 +139,7 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 	u32 headers = TRAFFIC_TCP_HEADER + TRAFFIC_TIMESTAMPS_OPTION +
 		      (*(u32 *)&socket->remote_address[8] == bpf_htonl(0xffff) ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER);
 
-	if (!chosen.estimates_wire)
+	if (!fixed.estimates_wire)
 		return (struct traffic_payload){ wire_sum(&socket->wire_sent), wire_sum(&socket->wire_received) };
 	return (struct traffic_payload){
 		socket->tcp_sent_bytes + (u64)socket->segments_sent * headers,
@@ -172,7 +172,7 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 /*
  * Call this only between begin_telling() and end_telling().
  *
- * sweep: the sweep that writes the record; told.sweeps_kept for a record in the ring or in a map, which stays there until it
+ * sweep: the sweep that writes the record; live.sweeps_kept for a record in the ring or in a map, which stays there until it
  * is kept
  */
 static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record, u32 sweep)

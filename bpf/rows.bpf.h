@@ -96,7 +96,7 @@ static __noinline int add_to_row(struct traffic_row *row, const struct amounts *
 /* `owner` without a start time: it is not known which of the user's processes moved the bytes. */
 static __noinline int fold(const struct traffic_owner *owner, const struct amounts *amounts)
 {
-	u32 generation = told.generation, element = generation & 1;
+	u32 generation = live.generation, element = generation & 1;
 	struct traffic_row *user_row = find_user_row(owner->uid, generation);
 	struct traffic_row *row = owner->start_boottime_ns ? find_process_row(owner, user_row, generation) : NULL;
 

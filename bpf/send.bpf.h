@@ -135,7 +135,7 @@ static __always_inline bool stream_length(struct traffic_socket *socket, const s
 	u32 start = socket->send_start, sequence;
 	u8 phase = socket->send_phase, state;
 
-	if (READ(sk, sk_user_data) && !chosen.counts_streams)
+	if (READ(sk, sk_user_data) && !fixed.counts_streams)
 		socket->send_phase = SEND_FOREIGN;
 	if (phase == SEND_ENDED) {
 		sequence = socket->send_end;
@@ -152,7 +152,7 @@ static __always_inline bool stream_length(struct traffic_socket *socket, const s
 	}
 	barrier();
 	*length = sequence - start;
-	return (received_by_sequence(tcp) || chosen.counts_streams) && socket->send_phase == phase && socket->send_start == start;
+	return (received_by_sequence(tcp) || fixed.counts_streams) && socket->send_phase == phase && socket->send_start == start;
 }
 
 /* For traffic_socket.stream_sent. */

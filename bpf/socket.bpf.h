@@ -197,7 +197,7 @@ static __always_inline void begin_late(struct traffic_socket *socket, struct soc
 {
 	const struct tcp_sock *tcp = tcp_of(sk);
 
-	if (tcp && told.baseline_done)
+	if (tcp && live.baseline_done)
 		SET_ONCE(socket->receive_mark, RECEIVE_MARK_KNOWN | delivered_sequence(sk, tcp));
 }
 
@@ -247,7 +247,7 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk, void *name
 	socket->type = READ(sk, sk_type);
 	socket->network_namespace = READ(sk, __sk_common.skc_net.net, ns.inum);
 	read_addresses(socket, sk);
-	if (told.baseline_done)
+	if (live.baseline_done)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	else
 		socket->flags |= TRAFFIC_SOCKET_PREEXISTING | TRAFFIC_SOCKET_PARTIAL;

@@ -71,7 +71,7 @@ static __always_inline struct traffic_socket *packet_socket(struct __sk_buff *sk
 	struct bpf_sock *sk = skb->sk;
 	struct traffic_socket *socket;
 
-	if (!sk || !told.baseline_done)
+	if (!sk || !live.baseline_done)
 		return NULL;
 	socket = storage_of_context(sk);
 #ifdef SOCKETS_IN_HASH
@@ -91,7 +91,7 @@ static __always_inline struct traffic_socket *packet_socket(struct __sk_buff *sk
  */
 static __always_inline struct traffic_interface *interface_of(const struct traffic_socket *socket, const struct __sk_buff *skb)
 {
-	return chosen.counts_interfaces ? find_interface(socket->network_namespace, skb->ifindex) : NULL;
+	return fixed.counts_interfaces ? find_interface(socket->network_namespace, skb->ifindex) : NULL;
 }
 
 /*
@@ -126,7 +126,7 @@ static __noinline int count_farewell(struct __sk_buff *skb)
 	struct sock *sk;
 	u8 state;
 
-	if (!chosen.counts_interfaces || !context || !told.baseline_done)
+	if (!fixed.counts_interfaces || !context || !live.baseline_done)
 		return 1;
 	sk = (struct sock *)address_of(context);
 	state = READ(sk, __sk_common.skc_state);
@@ -151,7 +151,7 @@ static __noinline int count_farewell(struct __sk_buff *skb)
 	struct packets packets;
 	struct tcp_sock *tcp;
 
-	if (!chosen.counts_interfaces || !storage_failed || !sk || !told.baseline_done)
+	if (!fixed.counts_interfaces || !storage_failed || !sk || !live.baseline_done)
 		return 1;
 	sk = bpf_sk_fullsock(sk);
 	if (!sk || sk->protocol != IPPROTO_TCP || sk->type != SOCK_STREAM)

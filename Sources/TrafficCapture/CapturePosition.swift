@@ -4,7 +4,7 @@ public import TrafficModel
 /// with the state of the ledger that has absorbed everything up to there.
 public struct CapturePosition: Codable, Hashable, Sendable {
     let kernel: KernelSide.Description
-    /// As ``traffic_told``'s `sweeps`.
+    /// As ``traffic_live_settings``'s `sweeps`.
     let sweeps: UInt32
     /// As ``RingReader/position``.
     let ring: UInt64

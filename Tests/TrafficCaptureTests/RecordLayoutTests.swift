@@ -127,7 +127,7 @@ struct RecordLayoutTests {
             ]
         ),
         Layout(
-            traffic_told.self,
+            traffic_live_settings.self,
             [
                 ("baseline_done", \.baseline_done), ("calls_missed", \.calls_missed), ("report_all", \.report_all),
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
@@ -137,7 +137,7 @@ struct RecordLayoutTests {
             ]
         ),
         Layout(
-            traffic_chosen.self,
+            traffic_fixed_settings.self,
             [
                 ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
                 ("counts_streams", \.counts_streams), ("tracepoints_preempted", \.tracepoints_preempted),

@@ -208,7 +208,7 @@ struct traffic_socket {
  * TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
  */
 struct traffic_payer {
-	__u32 drains; /* traffic_told.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for the two maps */
+	__u32 drains; /* live.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for the two maps */
 	__u32 ring_bytes;
 	__u32 sweeps_kept;
 	__u32 deferred;
@@ -247,7 +247,7 @@ struct traffic_name {
 /* Key of the `interfaces` map. All fields are 0 for packets that found no room in the map. */
 struct traffic_interface_key {
 	__u32 network_namespace; /* inode number */
-	__u32 index; /* ifindex within that namespace, combined with traffic_told.interface_mark */
+	__u32 index; /* ifindex within that namespace, combined with live.interface_mark */
 };
 
 /* Key of the `early` map: a connection that is not established yet. The value is a number of bytes. */
@@ -287,8 +287,8 @@ struct traffic_owner_key {
 	__u32 pad;
 };
 
-/* What the daemon tells the programs. */
-struct traffic_told {
+/* The settings that the daemon changes while the programs run. */
+struct traffic_live_settings {
 	__u32 baseline_done; /* every socket older than the capture has its storage; packets are counted from then on */
 	__u32 calls_missed; /* this kernel sometimes skips our programs: see send.bpf.h */
 	__u32 report_all; /* a sweep reports every socket, changed or not */
@@ -309,10 +309,10 @@ struct traffic_told {
 };
 
 /*
- * What the daemon chooses before it loads the programs. The verifier knows these values and removes the code that they
- * switch off.
+ * The settings that the daemon makes before it loads the programs. The verifier knows these values and removes the code
+ * that they switch off.
  */
-struct traffic_chosen {
+struct traffic_fixed_settings {
 	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
 	__u32 counts_interfaces; /* packets are also counted at the interface that they pass, for the audit */
 	__u32 counts_streams; /* method lifecycle: no program sees a call, see streams.bpf.h */

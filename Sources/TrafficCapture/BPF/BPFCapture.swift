@@ -25,9 +25,9 @@ public final class BPFCapture: CaptureSource {
     private let names: NameReader
     private var interfaces: InterfaceReader
     private var losses: LossReader
-    private let told: BPFMap
-    /// The values that the programs were told last.
-    private var telling: traffic_told
+    private let liveSettings: BPFMap
+    /// What the programs find there from the next ``writeLiveSettings()`` on.
+    private var live: traffic_live_settings
     /// A kernel may skip programs without counting that, and at least one kernel does (see ``TrafficCapture``). So a
     /// census is due at least once per this many sweeps. Tests make them fewer.
     var sweepsBetweenCensuses = 300
@@ -77,10 +77,10 @@ public final class BPFCapture: CaptureSource {
         guard HostProbe.btf().isGood else {
             throw .unsupported(feature: "method \(method.rawValue)", reason: HostProbe.btf().finding)
         }
-        let (kernel, told) = try KernelSide.load(method, reason: reason, wire: wire, faults: faults)
+        let (kernel, live) = try KernelSide.load(method, reason: reason, wire: wire, faults: faults)
         try self.init(
             kernel,
-            told,
+            live,
             from: nil,
             keepsRecords: outlivesDaemon && kernel.canOutliveDaemon,
             leavesProgramsOut: !faults.leftOut.isEmpty
@@ -92,7 +92,7 @@ public final class BPFCapture: CaptureSource {
     ///   - keepsRecords: What was read stays in the kernel until ``acknowledge()``.
     init(
         _ kernel: KernelSide,
-        _ told: traffic_told,
+        _ live: traffic_live_settings,
         from position: CapturePosition?,
         keepsRecords: Bool,
         leavesProgramsOut: Bool = false
@@ -101,7 +101,7 @@ public final class BPFCapture: CaptureSource {
         self.ring = try RingReader(map: closed, keepsRecords: keepsRecords, from: position?.ring ?? 0)
         self.ringDescriptor = closed.descriptor
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
-        self.rows = try RowReader(kernel, from: position?.rows, generation: told.generation)
+        self.rows = try RowReader(kernel, from: position?.rows, generation: live.generation)
         self.owners = try OwnerReader(map: kernel.map("owners"))
         let lists = kernel.sweepsAllSockets ? [] : kernel.listsOfNamespaces
         self.walk = lists.isEmpty ? nil : try NamespaceWalk(lists)
@@ -126,8 +126,8 @@ public final class BPFCapture: CaptureSource {
         self.losses = LossReader(map: try kernel.map("loss"))
         self.reads = ReadFailures(count: position?.loss.readsFailed ?? 0)
         self.malformed = position?.loss.recordsMalformed ?? 0
-        self.told = try kernel.map(".data.told")
-        self.telling = told
+        self.liveSettings = try kernel.map(".data.live")
+        self.live = live
         self.keepsRecords = keepsRecords
         self.leavesProgramsOut = leavesProgramsOut
         self.status = CaptureStatus(
@@ -137,16 +137,16 @@ public final class BPFCapture: CaptureSource {
             blindSpots: kernel.description.blindSpots
         )
         self.kernel = kernel
-        self.telling.walker = self.walk.map { UInt32($0.process) } ?? 0
+        self.live.walker = self.walk.map { UInt32($0.process) } ?? 0
         if let position {
-            self.telling.sweeps_kept = position.sweeps
+            self.live.sweeps_kept = position.sweeps
             self.isFirstSweepAfterStart = true
-            self.telling.report_unkept = 1
-            // A socket may have ended without a record, and the daemon that was told so may have been killed.
+            self.live.report_unkept = 1
+            // A socket may have ended without a record, and the daemon that read its serial may have been killed.
             self.censusesDue = CaptureEvent.censusesUntilGone
             self.sawUnowned = true
         }
-        try self.tell()
+        try self.writeLiveSettings()
     }
 
     public var wakeDescriptor: Int32? { self.ringDescriptor }
@@ -169,8 +169,8 @@ public final class BPFCapture: CaptureSource {
         self.reads.beginSweep()
         self.adoptHeldSockets()
         let walkedCensus = self.takeWalk()
-        self.telling.sweeps &+= 1
-        if !self.keepsRecords { self.telling.sweeps_kept = self.telling.sweeps }
+        self.live.sweeps &+= 1
+        if !self.keepsRecords { self.live.sweeps_kept = self.live.sweeps }
         if self.watchesFrameSockets { self.frameSockets.beginSweep() }
         var census: Census?
         let isSwept = self.reads.attempt(self.sweepName) { () throws(CaptureError) in
@@ -201,7 +201,7 @@ public final class BPFCapture: CaptureSource {
         self.reads.attempt("executed") { () throws(CaptureError) in try self.names.take(emit) }
         let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
-            if try self.interfaces.read(by: deadline, emit) { try self.tell() }
+            if try self.interfaces.read(by: deadline, emit) { try self.writeLiveSettings() }
         }
         self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
         self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
@@ -227,7 +227,7 @@ public final class BPFCapture: CaptureSource {
         guard self.keepsRecords else { return nil }
         return CapturePosition(
             kernel: self.kernel.description,
-            sweeps: self.telling.sweeps,
+            sweeps: self.live.sweeps,
             ring: self.ring.position,
             deferred: self.deferred.taken + (self.released?.taken ?? []),
             rows: self.rows.position,
@@ -242,14 +242,14 @@ public final class BPFCapture: CaptureSource {
         self.released?.release()
         self.owners.release()
         try self.rows.release()
-        self.telling.sweeps_kept = self.telling.sweeps
+        self.live.sweeps_kept = self.live.sweeps
         try self.allowRecords()
     }
 
     /// From now on every user may fill its part of the ring again.
     private func allowRecords() throws(CaptureError) {
-        self.telling.drains &+= 1
-        try self.tell()
+        self.live.drains &+= 1
+        try self.writeLiveSettings()
     }
 
     /// On `kprobe` a probe sees the end of an AF_PACKET socket, and the sweep omits unchanged sockets.
@@ -278,8 +278,8 @@ public final class BPFCapture: CaptureSource {
             isClosing: isClosing,
             keepsRows: self.keepsRecords,
             raise: { generation throws(CaptureError) in
-                self.telling.generation = generation
-                try self.tell()
+                self.live.generation = generation
+                try self.writeLiveSettings()
             },
             drain: { () throws(CaptureError) in
                 try self.takeDeferred(emit)
@@ -319,8 +319,8 @@ public final class BPFCapture: CaptureSource {
             && (self.kernel.sweepsAllSockets
                 || self.kernel.listsAllOfNamespaces && self.walk?.nextScope == .all)
         let isCensus = isPossible && (self.leavesProgramsOut || self.censusesDue > 0)
-        self.telling.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
-        try self.tell()
+        self.live.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
+        try self.writeLiveSettings()
         var census = Census()
         let sweep = Result { () throws(CaptureError) in
             for _ in 1...Self.mostWalks {
@@ -338,9 +338,9 @@ public final class BPFCapture: CaptureSource {
                 if census.isWhole { return }
             }
         }
-        if self.telling.report_all != 0 {
-            self.telling.report_all = 0
-            try self.tell()
+        if self.live.report_all != 0 {
+            self.live.report_all = 0
+            try self.writeLiveSettings()
         }
         // If a walk broke off, a socket that is missing in its output may still be alive.
         try sweep.get()
@@ -370,17 +370,17 @@ public final class BPFCapture: CaptureSource {
         return bytes
     }
 
-    private func tell() throws(CaptureError) {
+    private func writeLiveSettings() throws(CaptureError) {
         // Not before a call was missed: if a stream is ahead of its calls for another reason, the difference must not
         // be added.
         if self.leavesProgramsOut || self.losses.loss.missedRuns > 0 || self.status.method == .kprobe {
-            self.telling.calls_missed = 1
+            self.live.calls_missed = 1
         }
-        self.interfaces.tell(&self.telling)
+        self.interfaces.fillIn(&self.live)
         // Half of the capacity: an LRU map may drop elements a little early, because of the free lists of the
         // processors.
-        self.telling.early_trust = try self.kernel.map("early").capacity / 2
-        try self.told.setGlobals(self.telling)
+        self.live.early_trust = try self.kernel.map("early").capacity / 2
+        try self.liveSettings.setGlobals(self.live)
     }
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
@@ -436,7 +436,7 @@ public final class BPFCapture: CaptureSource {
             self.reads.note(part, .system(call: program.isEmpty ? "setns" : "read", object: part, errno: errno))
         }
         guard ended.scope == .all else { return nil }
-        if findings.failures.isEmpty { self.telling.report_unkept = 0 }
+        if findings.failures.isEmpty { self.live.report_unkept = 0 }
         defer { self.heldAtCensus = nil }
         return self.heldAtCensus.map { SocketCensus($0.union(findings.serials), namespaces: findings.namespaces) }
     }
@@ -466,7 +466,7 @@ public final class BPFCapture: CaptureSource {
         if news.hasLostGone { self.censusesDue = CaptureEvent.censusesUntilGone }
         if news.hasUntoldNames { emit(.executedUntold) }
         guard self.losses.loss != self.status.loss else { return }
-        try self.tell()
+        try self.writeLiveSettings()
         self.status.loss = self.losses.loss
         emit(.loss(self.losses.loss))
     }

@@ -42,12 +42,12 @@ struct InterfaceReader: ~Copyable {
         )
     }
 
-    /// Fills in what the programs are told about interfaces.
-    func tell(_ told: inout traffic_told) {
-        told.interface_mark = self.presentMark
-        told.home_namespace = self.interfaces.networkNamespace ?? 0
+    /// Fills in the settings about interfaces.
+    func fillIn(_ live: inout traffic_live_settings) {
+        live.interface_mark = self.presentMark
+        live.home_namespace = self.interfaces.networkNamespace ?? 0
         // A quarter of the map for each of two generations. The other half is for the daemon's network namespace.
-        told.stranger_limit = (self.counters?.interfaces.capacity ?? 0) / 4
+        live.stranger_limit = (self.counters?.interfaces.capacity ?? 0) / 4
     }
 
     /// Reads the interfaces' counters between two equal readings of our own counters, so that both are of one moment.
@@ -55,7 +55,7 @@ struct InterfaceReader: ~Copyable {
     ///
     /// - Parameter deadline: How long to wait for programs that may still add to the previous generation, in
     ///   nanoseconds of ``MonotonicClock``.
-    /// - Returns: Whether the caller must tell the programs something new.
+    /// - Returns: Whether the caller must write new settings.
     mutating func read(by deadline: UInt64, _ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Bool {
         guard var counters = self.counters else {
             emit(.interfaces(try self.interfaces.read()))

@@ -14,7 +14,7 @@ final class KernelSide {
             var twinOf: String?
         }
 
-        /// As ``traffic_told``'s `capture`.
+        /// As ``traffic_live_settings``'s `capture`.
         var capture: UInt64
         /// As ``KernelSide/layout``.
         var layout: UInt64
@@ -129,21 +129,21 @@ extension KernelSide {
 
     /// Loads and attaches the programs, and gives every existing socket its baseline.
     ///
-    /// - Returns: Also what the programs were told.
+    /// - Returns: Also the settings that the programs have, with `baseline_done` set: the caller writes them.
     /// - Throws: ``CaptureError/unsupported(feature:reason:)`` if this kernel refuses a program that the method needs.
     static func load(
         _ method: CaptureMethod,
         reason: String?,
         wire: WireCounting,
         faults: LoadedPrograms.Faults
-    ) throws(CaptureError) -> (kernel: KernelSide, told: traffic_told) {
+    ) throws(CaptureError) -> (kernel: KernelSide, live: traffic_live_settings) {
         let loaded = Loaded(try LoadedPrograms(method, wire: wire, faults: faults))
         let maps = loaded.programs.object.maps()
-        guard let toldMap = maps[".data.told"] else { throw .malformed("the BPF object lacks a map") }
-        var told = traffic_told()
+        guard let liveSettings = maps[".data.live"] else { throw .malformed("the BPF object lacks a map") }
+        var live = traffic_live_settings()
         // A JSON number holds 53 bits.
-        told.capture = UInt64.random(in: 1..<1 << 53)
-        try toldMap.setGlobals(told)
+        live.capture = UInt64.random(in: 1..<1 << 53)
+        try liveSettings.setGlobals(live)
         var iterators = loaded.programs.links.iterators
         for iterator in iterators where iterator.program.name == BPFPrograms.adoptionOfHeldSockets {
             try iterator.run()
@@ -164,7 +164,7 @@ extension KernelSide {
         let links = loaded.programs.links.programs
         let twins = loaded.programs.links.twins
         let description = Description(
-            capture: told.capture,
+            capture: live.capture,
             layout: Self.layout(method),
             method: method,
             reason: reason,
@@ -183,7 +183,7 @@ extension KernelSide {
             maps: maps,
             owner: loaded
         )
-        told.baseline_done = 1
-        return (kernel, told)
+        live.baseline_done = 1
+        return (kernel, live)
     }
 }

@@ -78,8 +78,8 @@ struct LoadedPrograms: ~Copyable {
         if let elements = faults.rowElements {
             for map in ["rows", "user_rows"] { try object.definition(ofMap: map).setCapacity(elements) }
         }
-        try object.definition(ofMap: ".rodata.chosen").setInitial(
-            traffic_chosen(
+        try object.definition(ofMap: ".rodata.fixed").setInitial(
+            traffic_fixed_settings(
                 estimates_wire: plan.wire == .estimated ? 1 : 0,
                 counts_interfaces: plan.wire == .audited ? 1 : 0,
                 counts_streams: method == .lifecycle ? 1 : 0,

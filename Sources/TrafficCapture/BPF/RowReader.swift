@@ -94,7 +94,7 @@ struct RowReader {
     ///   - folded: How many sockets and calls have been added to rows so far.
     ///   - isClosing: A program may be about to add to a row.
     ///   - keepsRows: The rows stay in the maps until ``release()``.
-    ///   - raise: Tells the programs the new generation.
+    ///   - raise: Makes the programs add to this generation from now on.
     ///   - drain: Reads the ring, and the copies in `released`. Records made while a socket was open must reach the ledger
     ///     before ``CaptureEvent/gone(_:)`` says that the socket closed. Returns whether all of them did; if not, a later
     ///     call goes on.
