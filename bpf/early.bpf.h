@@ -64,7 +64,7 @@ static __noinline int remember_early(struct traffic_socket *listener, struct __s
 	else
 		count_early();
 	bpf_map_update_elem(&early, &tuple, &sum, BPF_ANY);
-	early_seen = 1;
+	early_used = 1;
 	return 0;
 }
 
@@ -78,7 +78,7 @@ static __noinline int take_early(struct traffic_socket *socket)
 	};
 	u64 *bytes;
 
-	if (!early_seen || socket->role != TRAFFIC_ROLE_SERVER)
+	if (!early_used || socket->role != TRAFFIC_ROLE_SERVER)
 		return 0;
 	if (early_flow.before + early_flow.present > (s64)live.early_trust)
 		SET_BITS(socket->flags, TRAFFIC_SOCKET_EARLY_UNKNOWN);

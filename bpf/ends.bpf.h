@@ -5,8 +5,8 @@
  * A closing socket leaves a record in the ring. If its user's part of the ring is full, the record goes to the map
  * `deferred`. Each user may fill a part of that map between two sweeps. A socket whose last report may be lost with the
  * daemon (is_kept()) has more room there. If that part is full too, the programs add the socket's bytes to the rows of
- * its processes (rows.bpf.h), where there is always room. A socket that moved nothing and that the daemon has not seen
- * leaves nothing.
+ * its processes (rows.bpf.h), where there is always room. A socket that moved nothing and that has no record yet leaves
+ * nothing.
  *
  * Possibly no program runs at the end of a TCP socket, or no walk lists the socket between close(2) and that end
  * (`leaves_totals`). There a socket leaves its totals when its last file is gone: in the ring, or else as a copy in
@@ -32,11 +32,12 @@ static __always_inline u64 since(u64 now, u64 before)
 	return now > before ? now - before : 0;
 }
 
-static __always_inline struct traffic_payload payload_since(u64 sent, u64 received, const struct traffic_payload *seen, bool is_seen)
+static __always_inline struct traffic_payload payload_since(u64 sent, u64 received,
+							    const struct traffic_payload *before, bool has_record)
 {
 	return (struct traffic_payload){
-		since(sent, is_seen ? seen->sent_bytes : 0),
-		since(received, is_seen ? seen->received_bytes : 0),
+		since(sent, has_record ? before->sent_bytes : 0),
+		since(received, has_record ? before->received_bytes : 0),
 	};
 }
 
@@ -53,31 +54,31 @@ static __always_inline u64 share(u64 amount, u64 part, u64 whole)
 }
 
 /*
- * Adds to the rows of a socket's processes the bytes that the daemon has not seen in a record. Returns 1, for the
+ * Adds to the rows of a socket's processes the bytes that the socket moved since its last record. Returns 1, for the
  * counter of folded sockets.
  */
 static __noinline int fold_socket(struct traffic_socket *socket)
 {
 	struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1], nobody = { .uid = socket->uid };
 	u64 part = second->sent_bytes + second->received_bytes, whole = part + first->sent_bytes + first->received_bytes;
-	const struct traffic_seen *seen = &socket->seen;
-	bool is_seen = was_seen(socket);
+	const struct traffic_last_record *last = &socket->last_record;
+	bool has_record = has_last_record(socket);
 	struct traffic_payload wire = wire_of(socket);
 	struct amounts amounts = {};
 	int folded = 1;
 
-	wire = payload_since(wire.sent_bytes, wire.received_bytes, &seen->wire, is_seen);
+	wire = payload_since(wire.sent_bytes, wire.received_bytes, &last->wire, has_record);
 	if (second->start_boottime_ns) {
-		amounts.payload = payload_since(second->sent_bytes, second->received_bytes, &seen->owners[1], is_seen);
+		amounts.payload = payload_since(second->sent_bytes, second->received_bytes, &last->owners[1], has_record);
 		amounts.wire.sent_bytes = share(wire.sent_bytes, part, whole);
 		amounts.wire.received_bytes = share(wire.received_bytes, part, whole);
 		wire.sent_bytes -= amounts.wire.sent_bytes;
 		wire.received_bytes -= amounts.wire.received_bytes;
 		fold(second, &amounts);
 	}
-	amounts.payload = payload_since(first->sent_bytes, first->received_bytes, &seen->owners[0], is_seen);
+	amounts.payload = payload_since(first->sent_bytes, first->received_bytes, &last->owners[0], has_record);
 	amounts.wire = wire;
-	amounts.retransmitted_bytes = since(socket->retransmitted_bytes, is_seen ? seen->retransmitted_bytes : 0);
+	amounts.retransmitted_bytes = since(socket->retransmitted_bytes, has_record ? last->retransmitted_bytes : 0);
 	amounts.sockets = 1;
 	if (first->start_boottime_ns) {
 		fold(first, &amounts);
@@ -92,7 +93,7 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 		fold(&nobody, &amounts);
 	}
 	amounts = (struct amounts){
-		.payload = payload_since(socket->unowned_sent_bytes, socket->unowned_received_bytes, &seen->unowned, is_seen),
+		.payload = payload_since(socket->unowned_sent_bytes, socket->unowned_received_bytes, &last->unowned, has_record),
 	};
 	if (amounts.payload.sent_bytes || amounts.payload.received_bytes) {
 		nobody.start_boottime_ns = 0;
@@ -135,15 +136,15 @@ static __always_inline void leave_copy(struct traffic_socket *socket, struct tra
 	__sync_fetch_and_add(&payer->released, 1);
 	SET_BITS(socket->flags, TRAFFIC_SOCKET_LEFT_COPY);
 	/*
-	 * Packets may have changed the socket meanwhile, so what the daemon sees is read from the copy, if the daemon
-	 * has not removed it already.
+	 * Packets may have changed the socket meanwhile, so the totals of this record are read from the copy, if the
+	 * daemon has not removed it already.
 	 */
 	copy = bpf_map_lookup_elem(&released, &key);
 	if (!copy || copy->serial != socket->serial)
 		copy = socket;
 	else
 		hide_unfinished_owners(copy);
-	note_seen(socket, copy, live.sweeps_kept);
+	note_last_record(socket, copy, live.sweeps_kept);
 }
 
 /*
@@ -156,14 +157,14 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 	struct traffic_payer *payer;
 	struct traffic_socket *record;
 
-	if ((!was_seen(socket) && moved_nothing(socket)) || !begin_telling(socket, socket->serial))
+	if ((!has_last_record(socket) && moved_nothing(socket)) || !begin_telling(socket, socket->serial))
 		return;
 	payer = payer_of(socket);
 	record = reserve_record(payer);
 	if (record) {
 		copy_record(record, socket);
 		record->record = ++socket->record;
-		note_seen(socket, record, live.sweeps_kept);
+		note_last_record(socket, record, live.sweeps_kept);
 		bpf_ringbuf_submit(record, ring_flags());
 	} else {
 		leave_copy(socket, payer);
@@ -188,9 +189,10 @@ static __always_inline bool defer(struct traffic_socket *socket, struct traffic_
 	 * lost if the daemon is killed before it has kept that report. So a user's sockets of these kinds may fill half
 	 * of the map.
 	 */
-	bool needs_record = socket->flags & TRAFFIC_SOCKET_SHARED || (was_seen(socket) && !is_kept(&socket->seen));
+	bool needs_record = socket->flags & TRAFFIC_SOCKET_SHARED ||
+			    (has_last_record(socket) && !is_kept(&socket->last_record));
 	bool was_listed = is_told && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
-	u32 limit = DEFERRED_LIMIT / (needs_record ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNSEEN);
+	u32 limit = DEFERRED_LIMIT / (needs_record ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_WITHOUT_RECORD);
 	u64 serial = socket->serial;
 
 	if (!ignores_limit && (!payer || payer->deferred >= limit))
@@ -215,7 +217,7 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		return 0;
 	socket->closed_boottime_ns = bpf_ktime_get_boot_ns();
 	is_told_now = is_being_told(socket);
-	is_told = is_told_now || was_seen(socket);
+	is_told = is_told_now || has_last_record(socket);
 	/*
 	 * Another processor is writing a record of this socket. How many of its bytes that record will have is not
 	 * known, so no amount can be subtracted for a row. At most one socket per processor is in this state.

@@ -42,7 +42,9 @@ static __always_inline bool is_news(const struct traffic_socket *socket, u64 mar
 {
 	if (mark != socket->swept_mark)
 		return true;
-	return walk == SWEEP ? live.report_all : live.report_unkept && was_seen(socket) && !is_kept(&socket->seen);
+	if (walk == SWEEP)
+		return live.report_all;
+	return live.report_unkept && has_last_record(socket) && !is_kept(&socket->last_record);
 }
 
 /* Hands over a record. Call this between begin_telling() and end_telling(). Returns false if there is no room. */
@@ -63,7 +65,7 @@ static __always_inline bool hand_over(struct traffic_socket *socket, struct traf
 		__sync_fetch_and_add(&payer->ring_bytes, sizeof(*copy));
 	}
 	socket->record++;
-	note_seen(socket, copy, walk == SWEEP ? live.sweeps : live.sweeps_kept);
+	note_last_record(socket, copy, walk == SWEEP ? live.sweeps : live.sweeps_kept);
 	socket->swept_mark = activity(copy);
 	return true;
 }
@@ -129,7 +131,8 @@ int sweep_sockets(struct bpf_iter__bpf_map_elem *context)
 }
 #else
 /* Method lifecycle: bytes that only TCP's numbers have. */
-static __always_inline u64 unseen_bytes(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+static __always_inline u64 uncounted_bytes(struct traffic_socket *socket, const struct sock *sk,
+					   const struct tcp_sock *tcp)
 {
 	if (fixed.counts_streams && tcp) {
 		struct traffic_payload moved = streams_moved(socket, socket, sk, tcp);
@@ -155,7 +158,7 @@ static __always_inline bool is_idle(struct traffic_socket *socket, const struct 
 		if (counters_are_reset(tcp, state))
 			segments = (u64)socket->segments_sent + socket->segments_received;
 	}
-	return counted_activity(socket) + unseen_bytes(socket, sk, tcp) +
+	return counted_activity(socket) + uncounted_bytes(socket, sk, tcp) +
 		       kernel_activity(segments, stream_sent, state, remote_port) ==
 	       socket->swept_mark;
 }
@@ -186,7 +189,8 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		socket->stream_sent = read_stream_sent(socket, sk, tcp);
 	}
 	/* The socket was created but is not connected yet. */
-	if (tcp && socket->state == TCP_CLOSE && !was_seen(socket) && moved_nothing(socket) && !unseen_bytes(socket, sk, tcp))
+	if (tcp && socket->state == TCP_CLOSE && !has_last_record(socket) && moved_nothing(socket) &&
+	    !uncounted_bytes(socket, sk, tcp))
 		goto end;
 	/*
 	 * The walk over network namespaces has locked the socket; the sweep has not. If bytes moved during the copy, TCP's
@@ -300,15 +304,18 @@ static __always_inline struct traffic_socket *adopt(struct sock *sk)
 	return socket;
 }
 
-/* TCP's counters began with the connection. Notes them as seen, so that no row gets bytes from before the capture. */
+/*
+ * TCP's counters began with the connection. Notes them as if a record had them, so that no row gets bytes from before
+ * the capture.
+ */
 static __always_inline void begin_estimates(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	read_tcp_counters(socket, sk, tcp, socket->state);
-	socket->seen.retransmitted_bytes = socket->retransmitted_bytes;
+	socket->last_record.retransmitted_bytes = socket->retransmitted_bytes;
 	if (fixed.estimates_wire)
-		socket->seen.wire = wire_of(socket);
+		socket->last_record.wire = wire_of(socket);
 	barrier();
-	socket->seen.serial = socket->serial;
+	socket->last_record.serial = socket->serial;
 }
 
 static __always_inline void start_counting(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)

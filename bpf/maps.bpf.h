@@ -147,7 +147,8 @@ struct {
 } copies SEC(".maps");
 
 /*
- * Sockets, by serial, that the daemon has seen and that closed without a record. Rows contain the rest of their bytes.
+ * Sockets, by serial, that closed without a record though the daemon may list them: they had a record while they were
+ * open, or have owners in the `owners` map. Rows contain the rest of their bytes.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -162,7 +163,7 @@ u64 last_serial = 0;
  */
 u32 storage_failed = 0;
 /* Whether the `early` map was ever used. */
-u32 early_seen = 0;
+u32 early_used = 0;
 
 /* The daemon changes these while the programs run. */
 struct traffic_live_settings live SEC(".data.live") = {};

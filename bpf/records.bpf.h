@@ -2,22 +2,22 @@
 /*
  * Records: what the programs tell the daemon about a socket.
  *
- * A record of a closed socket, or of one that may end unseen, goes to the ring. Each user may fill a part of the ring
- * between two drains. What becomes of a socket without room is in ends.bpf.h.
+ * A record of a closed socket, or of one whose end no program may see, goes to the ring. Each user may fill a part of
+ * the ring between two drains. What becomes of a socket without room is in ends.bpf.h.
  *
- * Bytes that the daemon has already seen in a record must not be added to a row. So each program that writes a record
- * notes the totals of that record in the socket (`seen`). A socket may close on one processor while another processor
- * writes a record of the socket. The writer sets `teller` and then looks whether the socket is closed. The program at
- * the end sets `closed_boottime_ns` and then looks for a teller. At least one of the two sees the other: either the
- * writer gives up, or the program at the end does not rely on `seen`. leave_totals() need not look: it runs before TCP
- * ends the socket.
+ * Bytes that a record has must not be added to a row. So each program that writes a record notes the totals of that
+ * record in the socket (`last_record`). A socket may close on one processor while another processor writes a record of
+ * the socket. The writer sets `teller` and then looks whether the socket is closed. The program at the end sets
+ * `closed_boottime_ns` and then looks for a teller. At least one of the two sees the other: either the writer gives up,
+ * or the program at the end does not rely on `last_record`. leave_totals() need not look: it runs before TCP ends the
+ * socket.
  */
 #ifndef RECORDS_BPF_H
 #define RECORDS_BPF_H
 
 /*
  * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets
- * that the daemon has not seen, `deferred` is divided into TRAFFIC_PARTS_FOR_UNSEEN smaller parts: such a part holds
+ * without a record so far, `deferred` is divided into TRAFFIC_PARTS_WITHOUT_RECORD smaller parts: such a part holds
  * about as many sockets as the daemon lists for a user.
  */
 
@@ -116,18 +116,18 @@ static __always_inline bool is_being_told(struct traffic_socket *socket)
 }
 #endif
 
-static __always_inline bool was_seen(const struct traffic_socket *socket)
+static __always_inline bool has_last_record(const struct traffic_socket *socket)
 {
-	return socket->seen.serial == socket->serial;
+	return socket->last_record.serial == socket->serial;
 }
 
 /*
- * Whether the record with the totals `seen` is safe even if the daemon is killed now. One in the ring or in a map
+ * Whether the last record is safe even if the daemon is killed now. One in the ring or in a map
  * is: it stays there until the daemon has kept it. The output of a sweep is gone with the daemon that read it.
  */
-static __always_inline bool is_kept(const struct traffic_seen *seen)
+static __always_inline bool is_kept(const struct traffic_last_record *last)
 {
-	return (s32)(seen->sweep - live.sweeps_kept) <= 0;
+	return (s32)(last->sweep - live.sweeps_kept) <= 0;
 }
 
 /*
@@ -148,8 +148,8 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 }
 
 /*
- * Hides slots that were claimed but not yet described when the record was copied. The daemon would skip their bytes in
- * this record, and note_seen() would mark the bytes as seen. So they come with the next record.
+ * Hides slots that were claimed but not yet described when the record was copied: the daemon skips such slots. Without
+ * this, note_last_record() would note bytes that the daemon did not get. So their bytes come with the next record.
  */
 static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
 {
@@ -172,27 +172,28 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 /*
  * Call this only between begin_telling() and end_telling().
  *
- * sweep: the sweep that writes the record; live.sweeps_kept for a record in the ring or in a map, which stays there until it
- * is kept
+ * sweep: the sweep that writes the record; live.sweeps_kept for a record in the ring or in a map, which stays there
+ * until it is kept
  */
-static __always_inline void note_seen(struct traffic_socket *socket, const struct traffic_socket *record, u32 sweep)
+static __always_inline void note_last_record(struct traffic_socket *socket, const struct traffic_socket *record,
+					     u32 sweep)
 {
-	struct traffic_seen *seen = &socket->seen;
+	struct traffic_last_record *last = &socket->last_record;
 
-	seen->serial = 0;
+	last->serial = 0;
 	barrier();
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
-		seen->owners[i].sent_bytes = record->owners[i].sent_bytes;
-		seen->owners[i].received_bytes = record->owners[i].received_bytes;
+		last->owners[i].sent_bytes = record->owners[i].sent_bytes;
+		last->owners[i].received_bytes = record->owners[i].received_bytes;
 	}
-	seen->unowned.sent_bytes = record->unowned_sent_bytes;
-	seen->unowned.received_bytes = record->unowned_received_bytes;
-	seen->wire = wire_of(record);
-	seen->retransmitted_bytes = record->retransmitted_bytes;
-	seen->sweep = sweep;
+	last->unowned.sent_bytes = record->unowned_sent_bytes;
+	last->unowned.received_bytes = record->unowned_received_bytes;
+	last->wire = wire_of(record);
+	last->retransmitted_bytes = record->retransmitted_bytes;
+	last->sweep = sweep;
 	barrier();
-	seen->serial = record->serial;
+	last->serial = record->serial;
 }
 
 #ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
@@ -208,8 +209,9 @@ static __always_inline void copy_record(struct traffic_socket *record, const str
  * Counts a frame of an AF_PACKET socket. No program sees the end of such a socket, so each frame is reported at once.
  * If there is no room for a record, the bytes go to the row of the process.
  *
- * Such a socket is never folded into rows, so nothing depends on `seen` and no program has to wait for another one's
- * record: each call copies the socket after its own addition, and the daemon takes the largest counters of all records.
+ * Such a socket is never folded into rows, so nothing depends on `last_record` and no program has to wait for another
+ * one's record: each call copies the socket after its own addition, and the daemon takes the largest counters of all
+ * records.
  */
 static __always_inline void count_frame(struct sock *sk, u64 sent, u64 received)
 {

@@ -43,7 +43,7 @@ struct RecordLayoutTests {
             ]
         ),
         Layout(
-            traffic_seen.self,
+            traffic_last_record.self,
             [
                 ("serial", \.serial), ("owners", \.owners), ("unowned", \.unowned), ("wire", \.wire),
                 ("retransmitted_bytes", \.retransmitted_bytes), ("sweep", \.sweep), ("pad", \.pad),
@@ -73,8 +73,8 @@ struct RecordLayoutTests {
                 ("unread_bytes", \.unread_bytes), ("urgent_bytes", \.urgent_bytes), ("record", \.record),
                 ("early_bytes", \.early_bytes), ("connecting_boottime_ns", \.connecting_boottime_ns),
                 ("established_boottime_ns", \.established_boottime_ns), ("wire_sent", \.wire_sent),
-                ("wire_received", \.wire_received), ("seen", \.seen), ("teller", \.teller), ("uid", \.uid),
-                ("fences", \.fences),
+                ("wire_received", \.wire_received), ("last_record", \.last_record), ("teller", \.teller),
+                ("uid", \.uid), ("fences", \.fences),
             ]
         ),
         Layout(

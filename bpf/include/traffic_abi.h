@@ -32,7 +32,7 @@ enum traffic_room {
 	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep; as many copies */
 	TRAFFIC_DEFERRED_IN_HASH = 4096,
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */
-	TRAFFIC_PARTS_FOR_UNSEEN = 32, /* the parts of `deferred` for sockets of which the daemon has seen no record */
+	TRAFFIC_PARTS_WITHOUT_RECORD = 32, /* the parts of `deferred` for sockets that have no record yet */
 	TRAFFIC_USERS_TOLD_APART = 1024,
 	TRAFFIC_IDS_OF_BLOCK = 65536, /* from here on, the ids of each block of so many are one payer */
 	TRAFFIC_BLOCKS_TOLD_APART = 256,
@@ -114,11 +114,10 @@ struct traffic_payload {
 };
 
 /*
- * Totals of a socket that the daemon has seen in a record. A closing socket adds to a row only what it moved beyond
- * these totals.
+ * The totals of a socket in its last record. A closing socket adds to a row only what it moved beyond these totals.
  */
-struct traffic_seen {
-	/* of the socket that these totals belong to; any other value: the daemon has seen no record of this socket */
+struct traffic_last_record {
+	/* of the socket that these totals belong to; any other value: this socket has no record yet */
 	__u64 serial;
 	struct traffic_payload owners[TRAFFIC_INLINE_OWNERS];
 	struct traffic_payload unowned;
@@ -197,7 +196,7 @@ struct traffic_socket {
 	__u64 established_boottime_ns;
 	struct traffic_wire wire_sent; /* softirqs count here too, so these are in other cache lines */
 	struct traffic_wire wire_received;
-	struct traffic_seen seen; /* kernel only, as are `teller` and `fences` */
+	struct traffic_last_record last_record; /* kernel only, as are `teller` and `fences` */
 	__u64 teller; /* the serial while a program writes a record of this socket, see records.bpf.h */
 	__u32 uid; /* of the process that created the socket */
 	__u32 fences;
@@ -333,9 +332,9 @@ struct traffic_loss {
 	__u64 closed_submitted;
 	/* no room in the ring or the user's part: the record waits in `deferred` for the next sweep, nothing is lost */
 	__u64 closed_deferred;
-	__u64 closed_empty; /* moved nothing and not seen by the daemon: nothing to report */
+	__u64 closed_empty; /* moved nothing and has no record yet: nothing to report */
 	__u64 closed_folded; /* added to rows; only the totals per socket are lost */
-	/* of these, sockets that the daemon has seen and whose serial found no room in the `gone` queue */
+	/* of these, sockets that the daemon may list and whose serial found no room in the `gone` queue */
 	__u64 gone_lost;
 	__u64 calls_folded; /* calls whose bytes went to a row, because the socket or the process found no room */
 	/* closed without room and with more than two owners: bytes of the owners beyond two are in no sum */

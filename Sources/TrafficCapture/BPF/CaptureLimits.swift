@@ -23,7 +23,7 @@ package enum CaptureLimits {
             ),
             DoctorReport.Limit(
                 of: "closed sockets in that map of which no record was read",
-                user: deferred / Int(TRAFFIC_PARTS_FOR_UNSEEN.rawValue),
+                user: deferred / Int(TRAFFIC_PARTS_WITHOUT_RECORD.rawValue),
                 all: deferred,
                 beyond: "their bytes go to the rows of their processes"
             ),
