@@ -46,7 +46,7 @@ static __always_inline struct caller kernel_caller(void)
 }
 
 /*
- * Writes all of a slot except the start time and the counters. Only the program that claimed the slot calls this, once.
+ * Writes all of a slot except the start time and the counters. Only the program that took the slot calls this, once.
  * The last write is the process's number, or the flag in the kernel's own slot. Readers take the last write as the sign
  * that the slot is complete (hide_unfinished_owners() in records.bpf.h). That holds on processors that keep the order of
  * stores, as x86 does. On other processors a reader may see a number before a name.
@@ -81,7 +81,7 @@ static __always_inline bool take_slot(struct traffic_socket *socket, struct traf
 	u8 taken = 1;
 	bool is_free;
 
-	if (bpf_map_update_elem(&claims, &serial, &taken, BPF_NOEXIST))
+	if (bpf_map_update_elem(&locks, &serial, &taken, BPF_NOEXIST))
 		return false;
 	is_free = !*(volatile u64 *)&owner->start_boottime_ns;
 	if (is_free) {
@@ -89,7 +89,7 @@ static __always_inline bool take_slot(struct traffic_socket *socket, struct traf
 		barrier();
 		owner->start_boottime_ns = caller->start_boottime_ns;
 	}
-	bpf_map_delete_elem(&claims, &serial);
+	bpf_map_delete_elem(&locks, &serial);
 	return is_free;
 }
 #else
@@ -103,11 +103,12 @@ static __always_inline bool take_slot(struct traffic_socket *socket, struct traf
 #endif
 
 /*
- * Returns the slot of a process that does not own the first slot. A program claims a slot by swapping the start time
- * in. Two threads of one process that come here at once may claim two slots; the daemon adds the two up. A slot is
- * never freed: a reader must not see a counter fall.
+ * Returns the slot of a process that does not own the first slot. A program takes a slot by swapping the start time in.
+ * Two threads of one process that come here at once may take two slots; the daemon adds the two up. A slot is never
+ * freed: a reader must not see a counter fall.
  */
-static __noinline struct traffic_owner *claim_owner(struct traffic_socket *socket, struct task_struct *task, u32 kernel)
+static __noinline struct traffic_owner *find_or_take_slot(struct traffic_socket *socket, struct task_struct *task,
+						       u32 kernel)
 {
 	struct caller caller = kernel ? kernel_caller() : caller_of(task);
 	struct traffic_owner_key key = {};
@@ -169,7 +170,7 @@ static __always_inline struct traffic_owner *find_owner(struct traffic_socket *s
 
 	if (first->start_boottime_ns == READ(task, group_leader, start_boottime) && first->tgid == READ(task, tgid))
 		return first;
-	return claim_owner(socket, task, 0);
+	return find_or_take_slot(socket, task, 0);
 }
 
 static __always_inline void count_sent(struct sock *sk, u64 bytes)

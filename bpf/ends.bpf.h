@@ -117,7 +117,7 @@ static __always_inline u64 copy_key(u64 serial)
 }
 
 /*
- * If there is no room, the socket leaves no copy. Call this between begin_telling() and end_telling().
+ * If there is no room, the socket leaves no copy. Call this between lock_record() and unlock_record().
  *
  * A program has no room for a record on its stack, so the map takes the socket as it is. Its `stream_sent` is from the
  * last sweep, and the counters have grown since; the next sweep, or the end, sets it again.
@@ -157,7 +157,7 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 	struct traffic_payer *payer;
 	struct traffic_socket *record;
 
-	if ((!has_last_record(socket) && moved_nothing(socket)) || !begin_telling(socket, socket->serial))
+	if ((!has_last_record(socket) && moved_nothing(socket)) || !lock_record(socket, socket->serial))
 		return;
 	payer = payer_of(socket);
 	record = reserve_record(payer);
@@ -169,7 +169,7 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 	} else {
 		leave_copy(socket, payer);
 	}
-	end_telling(socket, socket->serial);
+	unlock_record(socket, socket->serial);
 }
 #else
 static __always_inline void leave_totals(struct traffic_socket *socket)
@@ -178,24 +178,24 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 #endif
 
 /*
- * Puts the socket in `deferred`; returns false if there is no room. With `ignores_limit` only the room in the map
+ * Puts the socket in `deferred`; returns false if there is no room. With `must_have_record` only the room in the map
  * counts, not the payer's part.
  */
-static __always_inline bool defer(struct traffic_socket *socket, struct traffic_payer *payer, bool is_told,
-				  bool ignores_limit)
+static __always_inline bool defer(struct traffic_socket *socket, struct traffic_payer *payer, bool is_recorded,
+				  bool must_have_record)
 {
 	/*
 	 * fold_socket() does not reach owners in the `owners` map, and subtracts what a sweep reported: bytes that are
 	 * lost if the daemon is killed before it has kept that report. So a user's sockets of these kinds may fill half
 	 * of the map.
 	 */
-	bool needs_record = socket->flags & TRAFFIC_SOCKET_SHARED ||
-			    (has_last_record(socket) && !is_kept(&socket->last_record));
-	bool was_listed = is_told && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
-	u32 limit = DEFERRED_LIMIT / (needs_record ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_WITHOUT_RECORD);
+	bool rows_may_lack_bytes = socket->flags & TRAFFIC_SOCKET_SHARED ||
+				   (has_last_record(socket) && !is_kept(&socket->last_record));
+	bool was_listed = is_recorded && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
+	u32 limit = DEFERRED_LIMIT / (rows_may_lack_bytes ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_WITHOUT_RECORD);
 	u64 serial = socket->serial;
 
-	if (!ignores_limit && (!payer || payer->deferred >= limit))
+	if (!must_have_record && (!payer || payer->deferred >= limit))
 		return false;
 	if (bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY))
 		return false;
@@ -211,21 +211,21 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	struct traffic_socket *record;
 	u64 serial = socket->serial;
 	struct traffic_payer *payer;
-	bool is_told_now, is_told, ignores_limit;
+	bool is_being_recorded, is_recorded, must_have_record;
 
 	if (!serial || socket->closed_boottime_ns)
 		return 0;
 	socket->closed_boottime_ns = bpf_ktime_get_boot_ns();
-	is_told_now = is_being_told(socket);
-	is_told = is_told_now || has_last_record(socket);
+	is_being_recorded = is_record_locked(socket);
+	is_recorded = is_being_recorded || has_last_record(socket);
 	/*
 	 * Another processor is writing a record of this socket. How many of its bytes that record will have is not
 	 * known, so no amount can be subtracted for a row. At most one socket per processor is in this state.
 	 */
-	ignores_limit = is_told_now;
+	must_have_record = is_being_recorded;
 	socket->record++;
 	COUNT_LOSS(closed_sockets, 1);
-	if (!is_told && moved_nothing(socket)) {
+	if (!is_recorded && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);
 		return 0;
 	}
@@ -237,12 +237,12 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, payer, is_told, ignores_limit))
+	if (defer(socket, payer, is_recorded, must_have_record))
 		return 0;
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);
 	COUNT_LOSS(closed_folded, fold_socket(socket));
-	if ((is_told || socket->flags & TRAFFIC_SOCKET_SHARED) && bpf_map_push_elem(&gone, &serial, BPF_ANY))
+	if ((is_recorded || socket->flags & TRAFFIC_SOCKET_SHARED) && bpf_map_push_elem(&gone, &serial, BPF_ANY))
 		COUNT_LOSS(gone_lost, 1);
 	return 0;
 }

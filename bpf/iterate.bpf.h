@@ -47,7 +47,7 @@ static __always_inline bool is_news(const struct traffic_socket *socket, u64 mar
 	return live.report_unkept && has_last_record(socket) && !is_kept(&socket->last_record);
 }
 
-/* Hands over a record. Call this between begin_telling() and end_telling(). Returns false if there is no room. */
+/* Hands over a record. Call this between lock_record() and unlock_record(). Returns false if there is no room. */
 static __always_inline bool hand_over(struct traffic_socket *socket, struct traffic_socket *copy, struct seq_file *seq, enum walk walk)
 {
 	struct traffic_payer *payer;
@@ -109,12 +109,12 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
 	serial = copy->serial;
-	if (!is_news(socket, activity(copy), walk) || !begin_telling(socket, serial))
+	if (!is_news(socket, activity(copy), walk) || !lock_record(socket, serial))
 		return 0;
 	/* If the other walk has reported the socket since, its record may be newer than this copy. */
 	if (socket->serial == serial && !socket->closed_boottime_ns && socket->swept_mark == before)
 		hand_over(socket, copy, seq, walk);
-	end_telling(socket, serial);
+	unlock_record(socket, serial);
 	return 0;
 }
 
@@ -181,7 +181,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	if (!is_asked && !is_packet(sk) && is_idle(socket, sk, tcp))
 		return 0;
 	copy = bpf_map_lookup_elem(&copies, &buffer);
-	if (!copy || !begin_telling(socket, socket->serial))
+	if (!copy || !lock_record(socket, socket->serial))
 		return 0; /* the other walk is reporting this socket */
 	read_addresses(socket, sk);
 	if (tcp) {
@@ -214,7 +214,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	if (!socket->closed_boottime_ns && (is_packet(sk) || is_news(socket, activity(copy), walk)))
 		hand_over(socket, copy, seq, walk);
 end:
-	end_telling(socket, socket->serial);
+	unlock_record(socket, socket->serial);
 	return 0;
 }
 
@@ -362,7 +362,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	if (fixed.counts_streams)
 		hold(storage, READ(sk, sk_uid.val), task);
 	else if (!storage->owners[0].start_boottime_ns)
-		claim_owner(storage, task, 0);
+		find_or_take_slot(storage, task, 0);
 	return 0;
 }
 

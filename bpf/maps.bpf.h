@@ -81,15 +81,15 @@ struct {
 
 #ifdef SOCKETS_IN_HASH
 /*
- * Locks. By the serial of a socket: a program is just assigning an owner's slot. By telling_claim(): a walk is just
- * writing a record.
+ * By the serial of a socket: a program is just taking an owner's slot. By record_lock_key(): a walk is just writing a
+ * record.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u64);
 	__type(value, u8);
-} claims SEC(".maps");
+} locks SEC(".maps");
 #endif
 
 /*

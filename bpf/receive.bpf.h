@@ -85,7 +85,7 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	 * interrupted task. Or the walk has locked it, and what came meanwhile is processed now.
 	 */
 	is_kernels = !READ(sk, sk_lock.owned) || is_walker(task);
-	owner = is_kernels ? claim_owner(socket, task, 1) : find_owner(socket, task);
+	owner = is_kernels ? find_or_take_slot(socket, task, 1) : find_owner(socket, task);
 	if (owner) {
 		owner->received_bytes += grown;
 		return;

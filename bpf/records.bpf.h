@@ -7,10 +7,10 @@
  *
  * Bytes that a record has must not be added to a row. So each program that writes a record notes the totals of that
  * record in the socket (`last_record`). A socket may close on one processor while another processor writes a record of
- * the socket. The writer sets `teller` and then looks whether the socket is closed. The program at the end sets
- * `closed_boottime_ns` and then looks for a teller. At least one of the two sees the other: either the writer gives up,
- * or the program at the end does not rely on `last_record`. leave_totals() need not look: it runs before TCP ends the
- * socket.
+ * the socket. The writer takes `record_lock` and then looks whether the socket is closed. The program at the end sets
+ * `closed_boottime_ns` and then looks at `record_lock`. At least one of the two sees the other: either the writer gives
+ * up, or the program at the end does not rely on `last_record`. leave_totals() need not look: it runs before TCP ends
+ * the socket.
  */
 #ifndef RECORDS_BPF_H
 #define RECORDS_BPF_H
@@ -58,61 +58,61 @@ static __always_inline struct traffic_socket *reserve_record(struct traffic_paye
 	return record;
 }
 
-/* Telling the daemon ---------------------------------------------------------------------------------------------- */
+/* The lock: one program at a time writes a record of a socket ------------------------------------------------------ */
 
 #ifdef SOCKETS_IN_HASH
 /*
  * Before Linux 5.12 no atomic operation has a result. Here an atomic addition to `fences`, which no program reads, is
- * the memory barrier. With this object only walks write records of open sockets, and an element of `claims` keeps
- * two walks apart. Meanwhile the element may become another socket's, so the functions compare serials.
+ * the memory barrier. With this object only walks write records of open sockets, and an element of `locks` keeps two
+ * walks apart. Meanwhile the element of `sockets` may become another socket's, so the functions compare serials.
  */
-static __always_inline u64 telling_claim(u64 serial)
+static __always_inline u64 record_lock_key(u64 serial)
 {
-	return serial | 1ULL << 63; /* no serial: those claim a slot of an owner */
+	return serial | 1ULL << 63; /* no serial: serials are the locks of owners' slots */
 }
 
-static __always_inline bool begin_telling(struct traffic_socket *socket, u64 serial)
+static __always_inline bool lock_record(struct traffic_socket *socket, u64 serial)
 {
-	u64 claim = telling_claim(serial);
+	u64 key = record_lock_key(serial);
 	u8 taken = 1;
 
-	if (bpf_map_update_elem(&claims, &claim, &taken, BPF_NOEXIST))
+	if (bpf_map_update_elem(&locks, &key, &taken, BPF_NOEXIST))
 		return false;
-	socket->teller = serial;
+	socket->record_lock = serial;
 	__sync_fetch_and_add(&socket->fences, 1);
 	return true;
 }
 
-static __always_inline void end_telling(struct traffic_socket *socket, u64 serial)
+static __always_inline void unlock_record(struct traffic_socket *socket, u64 serial)
 {
-	u64 claim = telling_claim(serial);
+	u64 key = record_lock_key(serial);
 
 	barrier();
-	if (socket->teller == serial)
-		socket->teller = 0;
-	bpf_map_delete_elem(&claims, &claim);
+	if (socket->record_lock == serial)
+		socket->record_lock = 0;
+	bpf_map_delete_elem(&locks, &key);
 }
 
-static __always_inline bool is_being_told(struct traffic_socket *socket)
+static __always_inline bool is_record_locked(struct traffic_socket *socket)
 {
 	__sync_fetch_and_add(&socket->fences, 1);
-	return *(volatile u64 *)&socket->teller == socket->serial;
+	return *(volatile u64 *)&socket->record_lock == socket->serial;
 }
 #else
 /* Returns false if another processor is writing a record of this socket. */
-static __always_inline bool begin_telling(struct traffic_socket *socket, u64 serial)
+static __always_inline bool lock_record(struct traffic_socket *socket, u64 serial)
 {
-	return !__sync_val_compare_and_swap(&socket->teller, 0, serial);
+	return !__sync_val_compare_and_swap(&socket->record_lock, 0, serial);
 }
 
-static __always_inline void end_telling(struct traffic_socket *socket, u64 serial)
+static __always_inline void unlock_record(struct traffic_socket *socket, u64 serial)
 {
-	__sync_fetch_and_and(&socket->teller, 0);
+	__sync_fetch_and_and(&socket->record_lock, 0);
 }
 
-static __always_inline bool is_being_told(struct traffic_socket *socket)
+static __always_inline bool is_record_locked(struct traffic_socket *socket)
 {
-	return __sync_fetch_and_or(&socket->teller, 0);
+	return __sync_fetch_and_or(&socket->record_lock, 0);
 }
 #endif
 
@@ -148,7 +148,7 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 }
 
 /*
- * Hides slots that were claimed but not yet described when the record was copied: the daemon skips such slots. Without
+ * Hides slots that were taken but not yet described when the record was copied: the daemon skips such slots. Without
  * this, note_last_record() would note bytes that the daemon did not get. So their bytes come with the next record.
  */
 static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
@@ -170,7 +170,7 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 }
 
 /*
- * Call this only between begin_telling() and end_telling().
+ * Call this only between lock_record() and unlock_record().
  *
  * sweep: the sweep that writes the record; live.sweeps_kept for a record in the ring or in a map, which stays there
  * until it is kept

@@ -163,7 +163,7 @@ static __always_inline u64 read_stream_sent(struct traffic_socket *socket, const
 	return stream_length(socket, sk, tcp, &length) ? STREAM_KNOWN | length : 0;
 }
 
-/* Whether all slots belong to one process: two threads that come at once may claim two slots. */
+/* Whether all slots belong to one process: two threads that come at once may take two slots. */
 static __always_inline bool has_one_owner(const struct traffic_socket *socket)
 {
 	const struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1];

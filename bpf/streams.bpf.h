@@ -105,7 +105,7 @@ static __always_inline void hold(struct traffic_socket *socket, u32 uid, struct 
 	if (READ(task, cred, uid.val) != uid)
 		SET_BITS(socket->flags, TRAFFIC_SOCKET_INFERRED);
 	if (!owner->start_boottime_ns)
-		claim_owner(socket, task, 0);
+		find_or_take_slot(socket, task, 0);
 	else if (owner->start_boottime_ns != caller.start_boottime_ns || owner->tgid != caller.tgid)
 		SET_BITS(socket->flags, TRAFFIC_SOCKET_INFERRED);
 }

@@ -73,8 +73,8 @@ struct RecordLayoutTests {
                 ("unread_bytes", \.unread_bytes), ("urgent_bytes", \.urgent_bytes), ("record", \.record),
                 ("early_bytes", \.early_bytes), ("connecting_boottime_ns", \.connecting_boottime_ns),
                 ("established_boottime_ns", \.established_boottime_ns), ("wire_sent", \.wire_sent),
-                ("wire_received", \.wire_received), ("last_record", \.last_record), ("teller", \.teller),
-                ("uid", \.uid), ("fences", \.fences),
+                ("wire_received", \.wire_received), ("last_record", \.last_record),
+                ("record_lock", \.record_lock), ("uid", \.uid), ("fences", \.fences),
             ]
         ),
         Layout(

@@ -196,8 +196,8 @@ struct traffic_socket {
 	__u64 established_boottime_ns;
 	struct traffic_wire wire_sent; /* softirqs count here too, so these are in other cache lines */
 	struct traffic_wire wire_received;
-	struct traffic_last_record last_record; /* kernel only, as are `teller` and `fences` */
-	__u64 teller; /* the serial while a program writes a record of this socket, see records.bpf.h */
+	struct traffic_last_record last_record; /* kernel only, as are `record_lock` and `fences` */
+	__u64 record_lock; /* the serial while a program writes a record of this socket, see records.bpf.h */
 	__u32 uid; /* of the process that created the socket */
 	__u32 fences;
 };
