@@ -3,10 +3,10 @@
  * The end of a socket.
  *
  * A closing socket leaves a record in the ring. If its user's part of the ring is full, the record goes to the map
- * `deferred`. Each user may fill a part of that map between two sweeps. A socket whose last report may be lost with the
- * daemon (is_kept()) has more room there. If that part is full too, the programs add the socket's bytes to the rows of
- * its processes (rows.bpf.h), where there is always room. A socket that moved nothing and that has no record yet leaves
- * nothing.
+ * `deferred`. Each user may fill a part of that map between two sweeps. A socket whose last record may be lost with the
+ * daemon (is_acknowledged()) has more room there. If that part is full too, the programs add the socket's bytes to the
+ * rows of its processes (rows.bpf.h), where there is always room. A socket that moved nothing and has no record yet
+ * leaves nothing.
  *
  * Possibly no program runs at the end of a TCP socket, or no walk lists the socket between close(2) and that end
  * (`leaves_totals`). There a socket leaves its totals when its last file is gone: in the ring, or else as a copy in
@@ -144,7 +144,7 @@ static __always_inline void leave_copy(struct traffic_socket *socket, struct tra
 		copy = socket;
 	else
 		hide_unfinished_owners(copy);
-	note_last_record(socket, copy, live.sweeps_kept);
+	note_last_record(socket, copy, live.acknowledged_sweep);
 }
 
 /*
@@ -164,7 +164,7 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 	if (record) {
 		copy_record(record, socket);
 		record->record = ++socket->record;
-		note_last_record(socket, record, live.sweeps_kept);
+		note_last_record(socket, record, live.acknowledged_sweep);
 		bpf_ringbuf_submit(record, ring_flags());
 	} else {
 		leave_copy(socket, payer);
@@ -186,11 +186,11 @@ static __always_inline bool defer(struct traffic_socket *socket, struct traffic_
 {
 	/*
 	 * fold_socket() does not reach owners in the `owners` map, and subtracts what a sweep reported: bytes that are
-	 * lost if the daemon is killed before it has kept that report. So a user's sockets of these kinds may fill half
-	 * of the map.
+	 * lost if the daemon is killed before it acknowledges that report. So a user's sockets of these kinds may fill
+	 * half of the map.
 	 */
 	bool rows_may_lack_bytes = socket->flags & TRAFFIC_SOCKET_SHARED ||
-				   (has_last_record(socket) && !is_kept(&socket->last_record));
+				   (has_last_record(socket) && !is_acknowledged(&socket->last_record));
 	bool was_listed = is_recorded && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
 	u32 limit = DEFERRED_LIMIT / (rows_may_lack_bytes ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_WITHOUT_RECORD);
 	u64 serial = socket->serial;

@@ -44,7 +44,7 @@ static __always_inline bool is_news(const struct traffic_socket *socket, u64 mar
 		return true;
 	if (walk == SWEEP)
 		return live.report_all;
-	return live.report_unkept && has_last_record(socket) && !is_kept(&socket->last_record);
+	return live.report_unacknowledged && has_last_record(socket) && !is_acknowledged(&socket->last_record);
 }
 
 /* Hands over a record. Call this between lock_record() and unlock_record(). Returns false if there is no room. */
@@ -65,7 +65,7 @@ static __always_inline bool hand_over(struct traffic_socket *socket, struct traf
 		__sync_fetch_and_add(&payer->ring_bytes, sizeof(*copy));
 	}
 	socket->record++;
-	note_last_record(socket, copy, walk == SWEEP ? live.sweeps : live.sweeps_kept);
+	note_last_record(socket, copy, walk == SWEEP ? live.sweeps : live.acknowledged_sweep);
 	socket->swept_mark = activity(copy);
 	return true;
 }
@@ -166,7 +166,7 @@ static __always_inline bool is_idle(struct traffic_socket *socket, const struct 
 /* Reports a socket if it changed since its last record. */
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
-	bool is_asked = walk == SWEEP ? live.report_all : live.report_unkept;
+	bool is_asked = walk == SWEEP ? live.report_all : live.report_unacknowledged;
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
 	u32 buffer = walk;

@@ -38,8 +38,8 @@ static __always_inline struct traffic_payer *payer_of(const struct traffic_socke
 		payer->drains = live.drains;
 		payer->ring_bytes = 0;
 	}
-	if (payer && payer->sweeps_kept != live.sweeps_kept) {
-		payer->sweeps_kept = live.sweeps_kept;
+	if (payer && payer->acknowledged_sweep != live.acknowledged_sweep) {
+		payer->acknowledged_sweep = live.acknowledged_sweep;
 		payer->deferred = payer->released = 0;
 	}
 	return payer;
@@ -122,12 +122,12 @@ static __always_inline bool has_last_record(const struct traffic_socket *socket)
 }
 
 /*
- * Whether the last record is safe even if the daemon is killed now. One in the ring or in a map
- * is: it stays there until the daemon has kept it. The output of a sweep is gone with the daemon that read it.
+ * Whether the last record is safe even if the daemon is killed now. A record in the ring or in a map is: it stays there
+ * until the daemon acknowledges it. The output of a sweep is lost with the daemon that read it.
  */
-static __always_inline bool is_kept(const struct traffic_last_record *last)
+static __always_inline bool is_acknowledged(const struct traffic_last_record *last)
 {
-	return (s32)(last->sweep - live.sweeps_kept) <= 0;
+	return (s32)(last->sweep - live.acknowledged_sweep) <= 0;
 }
 
 /*
@@ -172,8 +172,8 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 /*
  * Call this only between lock_record() and unlock_record().
  *
- * sweep: the sweep that writes the record; live.sweeps_kept for a record in the ring or in a map, which stays there
- * until it is kept
+ * sweep: the sweep that writes the record; live.acknowledged_sweep for a record in the ring or in a map, which stays
+ * there until the daemon acknowledges it
  */
 static __always_inline void note_last_record(struct traffic_socket *socket, const struct traffic_socket *record,
 					     u32 sweep)

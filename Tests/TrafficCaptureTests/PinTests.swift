@@ -80,7 +80,7 @@ extension LiveCaptureTests {
         /// can keep what its sweep says of that.
         ///
         /// - Returns: What the next daemon counts of the program.
-        private func countUnkept(
+        private func countUnacknowledged(
             of mover: Mover,
             connections: Int,
             _ meanwhile: (Mover) async throws -> Void
@@ -108,23 +108,23 @@ extension LiveCaptureTests {
             return counted
         }
 
-        @Test("a socket that moves nothing more is reported again if its last report was not kept")
-        func unkeptOpen() async throws {
+        @Test("a socket that moves nothing more is reported again if its last report was not acknowledged")
+        func unacknowledgedOpen() async throws {
             let mover = try Mover()
-            #expect(try await self.countUnkept(of: mover, connections: 3) { _ in } == mover.moved)
+            #expect(try await self.countUnacknowledged(of: mover, connections: 3) { _ in } == mover.moved)
             #expect(mover.moved.sent == 300)
         }
 
         @Test(
-            "a socket that closes before its last report is kept has a record, though its user's part is full",
+            "a socket that closes before its last report is acknowledged has a record, though its user's part is full",
             SocketFlood.floods
         )
-        func unkeptClosed() async throws {
+        func unacknowledgedClosed() async throws {
             let mover = try Mover()
-            // A user's part has room for some 900 sockets in the ring, and for 16,384 in the map. Unkept ones have twice
-            // that.
+            // A user's part has room for some 900 sockets in the ring, and for 16,384 in the map. Unacknowledged
+            // ones have twice that.
             let connections = 9_500
-            let counted = try await self.countUnkept(of: mover, connections: connections) {
+            let counted = try await self.countUnacknowledged(of: mover, connections: connections) {
                 try await $0.tell("drop \(connections) 0")
             }
             #expect(counted == mover.moved && mover.moved.sent == 100 * UInt64(connections))

@@ -132,8 +132,9 @@ struct RecordLayoutTests {
                 ("baseline_done", \.baseline_done), ("calls_missed", \.calls_missed), ("report_all", \.report_all),
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
-                ("sweeps", \.sweeps), ("early_trust", \.early_trust), ("sweeps_kept", \.sweeps_kept),
-                ("report_unkept", \.report_unkept), ("walker", \.walker), ("pad", \.pad), ("capture", \.capture),
+                ("sweeps", \.sweeps), ("early_trust", \.early_trust), ("acknowledged_sweep", \.acknowledged_sweep),
+                ("report_unacknowledged", \.report_unacknowledged), ("walker", \.walker), ("pad", \.pad),
+                ("capture", \.capture),
             ]
         ),
         Layout(

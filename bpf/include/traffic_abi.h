@@ -123,7 +123,8 @@ struct traffic_last_record {
 	struct traffic_payload unowned;
 	struct traffic_payload wire; /* IP packets */
 	__u64 retransmitted_bytes;
-	__u32 sweep; /* the sweep that reported them, or, of a record in the ring, any kept sweep: see is_kept() */
+	/* the sweep that reported them; of a record in the ring or a map, an acknowledged sweep: see is_acknowledged() */
+	__u32 sweep;
 	__u32 pad;
 };
 
@@ -207,9 +208,9 @@ struct traffic_socket {
  * TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
  */
 struct traffic_payer {
-	__u32 drains; /* live.drains when ring_bytes was last set to 0; `sweeps_kept` is the same for the two maps */
+	__u32 drains; /* live.drains when ring_bytes was last set to 0; `acknowledged_sweep` is the same for the maps */
 	__u32 ring_bytes;
-	__u32 sweeps_kept;
+	__u32 acknowledged_sweep;
 	__u32 deferred;
 	__u32 released;
 	__u32 storage_failed; /* whether any socket of the payer ever failed to get storage */
@@ -299,9 +300,9 @@ struct traffic_live_settings {
 	__u32 sweeps; /* how many sweeps there were: after each, every user may fill its part of `deferred` again */
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
 	/* The last sweep whose output is in a checkpoint. Equal to `sweeps` where nothing outlives the daemon. */
-	__u32 sweeps_kept;
+	__u32 acknowledged_sweep;
 	/* the walk over network namespaces reports every socket whose last record may be lost with a daemon */
-	__u32 report_unkept;
+	__u32 report_unacknowledged;
 	__u32 walker; /* process number of that walk, which locks the sockets: it is in no call on them */
 	__u32 pad;
 	__u64 capture; /* a random number: which capture these maps belong to */

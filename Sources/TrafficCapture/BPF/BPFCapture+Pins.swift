@@ -19,7 +19,7 @@ extension BPFCapture {
         let kernel = try pins.open(description)
         let live = try kernel.map(".data.live").value(at: 0, as: traffic_live_settings.self)
         guard live.capture == description.capture else { throw AdoptionRefusal.position }
-        guard Int32(bitPattern: position.sweeps &- live.sweeps_kept) >= 0,
+        guard Int32(bitPattern: position.sweeps &- live.acknowledged_sweep) >= 0,
             try RingReader.holds(position.ring, kernel.map("closed"))
         else { throw AdoptionRefusal.forgotten }
         try self.init(kernel, live, from: position, keepsRecords: true)

@@ -35,7 +35,7 @@ public final class BPFCapture: CaptureSource {
     private let leavesProgramsOut: Bool
     /// What was read stays in the kernel until ``acknowledge()``.
     private let keepsRecords: Bool
-    /// An earlier daemon's sweeps may have reported a socket, and that daemon was killed before it kept the report.
+    /// An earlier daemon's sweeps may have reported a socket, and that daemon was killed before it acknowledged them.
     private var isFirstSweepAfterStart = false
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
@@ -139,9 +139,9 @@ public final class BPFCapture: CaptureSource {
         self.kernel = kernel
         self.live.walker = self.walk.map { UInt32($0.process) } ?? 0
         if let position {
-            self.live.sweeps_kept = position.sweeps
+            self.live.acknowledged_sweep = position.sweeps
             self.isFirstSweepAfterStart = true
-            self.live.report_unkept = 1
+            self.live.report_unacknowledged = 1
             // A socket may have ended without a record, and the daemon that read its serial may have been killed.
             self.censusesDue = CaptureEvent.censusesUntilGone
             self.sawUnowned = true
@@ -170,7 +170,7 @@ public final class BPFCapture: CaptureSource {
         self.adoptHeldSockets()
         let walkedCensus = self.takeWalk()
         self.live.sweeps &+= 1
-        if !self.keepsRecords { self.live.sweeps_kept = self.live.sweeps }
+        if !self.keepsRecords { self.live.acknowledged_sweep = self.live.sweeps }
         if self.watchesFrameSockets { self.frameSockets.beginSweep() }
         var census: Census?
         let isSwept = self.reads.attempt(self.sweepName) { () throws(CaptureError) in
@@ -242,7 +242,7 @@ public final class BPFCapture: CaptureSource {
         self.released?.release()
         self.owners.release()
         try self.rows.release()
-        self.live.sweeps_kept = self.live.sweeps
+        self.live.acknowledged_sweep = self.live.sweeps
         try self.allowRecords()
     }
 
@@ -436,7 +436,7 @@ public final class BPFCapture: CaptureSource {
             self.reads.note(part, .system(call: program.isEmpty ? "setns" : "read", object: part, errno: errno))
         }
         guard ended.scope == .all else { return nil }
-        if findings.failures.isEmpty { self.live.report_unkept = 0 }
+        if findings.failures.isEmpty { self.live.report_unacknowledged = 0 }
         defer { self.heldAtCensus = nil }
         return self.heldAtCensus.map { SocketCensus($0.union(findings.serials), namespaces: findings.namespaces) }
     }
