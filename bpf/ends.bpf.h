@@ -242,8 +242,8 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);
 	COUNT_LOSS(closed_folded, fold_socket(socket));
-	if ((is_recorded || socket->flags & TRAFFIC_SOCKET_SHARED) && bpf_map_push_elem(&gone, &serial, BPF_ANY))
-		COUNT_LOSS(gone_lost, 1);
+	if ((is_recorded || socket->flags & TRAFFIC_SOCKET_SHARED) && bpf_map_push_elem(&unrecorded_ends, &serial, BPF_ANY))
+		COUNT_LOSS(unrecorded_ends_lost, 1);
 	return 0;
 }
 

@@ -360,7 +360,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 		begin_estimates(storage, sk, tcp);
 	}
 	if (fixed.counts_streams)
-		hold(storage, READ(sk, sk_uid.val), task);
+		note_holder(storage, READ(sk, sk_uid.val), task);
 	else if (!storage->owners[0].start_boottime_ns)
 		find_or_take_slot(storage, task, 0);
 	return 0;

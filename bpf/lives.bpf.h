@@ -82,7 +82,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 	case TCP_SYN_SENT:
 		socket->role = TRAFFIC_ROLE_CLIENT;
 		if (fixed.counts_streams && tcp) {
-			hold(socket, READ(sk, sk_uid.val), current_task());
+			note_holder(socket, READ(sk, sk_uid.val), current_task());
 			settle_streams(socket, sk, tcp); /* of an earlier connection */
 		}
 		begin_connecting(socket);
@@ -193,7 +193,7 @@ int socket_release(struct bpf_sock *context)
 	if (!socket)
 		return 1;
 	if (fixed.counts_streams) {
-		hold(socket, BPF_CORE_READ((struct sock *)context, sk_uid.val), current_task());
+		note_holder(socket, BPF_CORE_READ((struct sock *)context, sk_uid.val), current_task());
 		return 1;
 	}
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
@@ -260,8 +260,8 @@ int socket_create(struct bpf_sock *context)
 
 /*
  * A process has called execve(2), so it has a new name. The sockets that the process holds keep the name from their
- * first use, so the daemon is told the new name. If the map is full, a counter tells the daemon so, and the daemon
- * reads all names from /proc.
+ * first use, so the daemon gets the new name. If the map is full, a counter says so, and the daemon reads all names
+ * from /proc.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_executed, struct task_struct *task)
@@ -272,7 +272,7 @@ int BPF_PROG(process_executed, struct task_struct *task)
 
 	bpf_core_read(&name, sizeof(name), &leader->comm);
 	if (bpf_map_update_elem(&executed, &key, &name, BPF_ANY))
-		COUNT_LOSS(names_untold, 1);
+		COUNT_LOSS(executions_missed, 1);
 	return 0;
 }
 

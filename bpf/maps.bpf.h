@@ -154,7 +154,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1 << 18);
 	__type(value, u64);
-} gone SEC(".maps");
+} unrecorded_ends SEC(".maps");
 
 u64 last_serial = 0;
 /*

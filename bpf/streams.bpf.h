@@ -95,7 +95,7 @@ static __always_inline void settle_streams(struct traffic_socket *socket, const 
  *
  * uid: of the user who made or accepted the socket
  */
-static __always_inline void hold(struct traffic_socket *socket, u32 uid, struct task_struct *task)
+static __always_inline void note_holder(struct traffic_socket *socket, u32 uid, struct task_struct *task)
 {
 	struct traffic_owner *owner = &socket->owners[0];
 	struct caller caller = caller_of(task);
@@ -118,7 +118,7 @@ static __always_inline void hold(struct traffic_socket *socket, u32 uid, struct 
 static __always_inline void end_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	if (READ(sk, sk_lock.owned) && !is_walker(current_task()))
-		hold(socket, READ(sk, sk_uid.val), current_task());
+		note_holder(socket, READ(sk, sk_uid.val), current_task());
 	if (socket->owners[0].start_boottime_ns)
 		settle_streams(socket, sk, tcp);
 }

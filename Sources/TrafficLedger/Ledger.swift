@@ -166,7 +166,7 @@ public struct Ledger: Sendable, Codable {
             self.processes.nameUsers(names)
         case .executed(let process, let name):
             self.processes.executed(process, name: name)
-        case .executedUntold:
+        case .executionsMissed:
             self.processes.doubtNames()
         case .exited(let process, let time):
             self.reports.end(process: process)
@@ -251,9 +251,9 @@ public struct Ledger: Sendable, Codable {
             self.processes.credit(row, ofUser: row.owner.uid)
             self.count(row)
         }
-        if let rest = rows.rest {
-            self.processes.credit(rest, ofUser: nil)
-            self.count(rest)
+        if let ownerless = rows.ownerless {
+            self.processes.credit(ownerless, ofUser: nil)
+            self.count(ownerless)
         }
     }
 

@@ -22,7 +22,7 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case executed(ProcessIdentity, name: String)
     /// So many processes executed programs at once that there was no room for an event for each. Any process may have
     /// another name now.
-    case executedUntold
+    case executionsMissed
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
     /// Every interface that packets passed, in every network namespace. An interface may be absent, or its numbers may

@@ -10,13 +10,13 @@ public struct FoldedRows: Sendable, Hashable, Codable {
     /// mean anything. Of a block of subordinate ids, `uid` is the first one (``PayingUser``).
     public var users: [Row]
     /// What moved beyond all rows, because there were too many users; `nil` if nothing did.
-    public var rest: Row?
+    public var ownerless: Row?
 
-    public init(generation: UInt64, processes: [Row] = [], users: [Row] = [], rest: Row? = nil) {
+    public init(generation: UInt64, processes: [Row] = [], users: [Row] = [], ownerless: Row? = nil) {
         self.generation = generation
         self.processes = processes
         self.users = users
-        self.rest = rest
+        self.ownerless = ownerless
     }
 
     /// One row of the kernel.

@@ -110,16 +110,16 @@ struct ResolverTests {
 
 extension LiveCaptureTests {
     @Test("when more programs begin than there is room to report, one event says so")
-    func executedUntold() throws {
+    func executionsMissed() throws {
         let capture = try BPFCapture(method: self.method, mapElements: 64)
-        var untold = 0
-        let sweep = { try capture.sweep { if case .executedUntold = $0 { untold += 1 } } }
+        var missed = 0
+        let sweep = { try capture.sweep { if case .executionsMissed = $0 { missed += 1 } } }
         try sweep()
-        untold = 0
+        missed = 0
         for _ in 0..<200 {
             try Tool.wait(for: "true", [])
         }
         try sweep()
-        #expect(untold == 1)
+        #expect(missed == 1)
     }
 }

@@ -121,7 +121,7 @@ struct RandomEvents {
             events.append(.executed(process.identity, name: process.name))
             events.append(self.details(process))
         }
-        if self.chance(5) { events.append(.executedUntold) }
+        if self.chance(5) { events.append(.executionsMissed) }
         if self.chance(15), let index = self.processes.indices.randomElement(using: &self.random) {
             let process = self.processes.remove(at: index)
             events.append(.exited(process.identity, at: self.wall))
@@ -258,7 +258,7 @@ struct RandomEvents {
                 generation: self.generation,
                 processes: isOfUser ? [] : [row],
                 users: isOfUser ? [row] : [],
-                rest: self.chance(20) ? row : nil
+                ownerless: self.chance(20) ? row : nil
             )
             events.append(.rows(rows))
         }

@@ -73,7 +73,7 @@ struct RowTests {
                 FoldedRows(
                     generation: 1,
                     users: [.init(owner: self.owner(F.process(0), uid: 65534, sent: 5), sockets: 1)],
-                    rest: .init(owner: self.owner(F.process(0), uid: 0, sent: 3), sockets: 1)
+                    ownerless: .init(owner: self.owner(F.process(0), uid: 0, sent: 3), sockets: 1)
                 )
             )
         )

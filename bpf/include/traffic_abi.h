@@ -229,10 +229,10 @@ struct traffic_row_key {
 /*
  * Bytes that no record of a socket reports: of sockets that closed without room for a record, of calls on sockets
  * without storage, and of owners that found no room in the `owners` map. Rows are per process. If a user has too many
- * rows, the bytes go to the user's row. If all rows are full, they go to the only element of `rest` of that generation.
+ * rows, the bytes go to the user's row. If all rows are full, they go to the generation's row in `ownerless_rows`.
  */
 struct traffic_row {
-	struct traffic_owner owner; /* in `user_rows` only the id of the payer and the bytes, in `rest` only the bytes */
+	struct traffic_owner owner; /* in `user_rows` only the id of the payer and the bytes; in `ownerless_rows` the bytes */
 	struct traffic_payload wire;
 	__u64 retransmitted_bytes;
 	__u64 sockets; /* closed sockets */
@@ -335,8 +335,8 @@ struct traffic_loss {
 	__u64 closed_deferred;
 	__u64 closed_empty; /* moved nothing and has no record yet: nothing to report */
 	__u64 closed_folded; /* added to rows; only the totals per socket are lost */
-	/* of these, sockets that the daemon may list and whose serial found no room in the `gone` queue */
-	__u64 gone_lost;
+	/* of these, sockets that the daemon may list and whose serial found no room in `unrecorded_ends` */
+	__u64 unrecorded_ends_lost;
 	__u64 calls_folded; /* calls whose bytes went to a row, because the socket or the process found no room */
 	/* closed without room and with more than two owners: bytes of the owners beyond two are in no sum */
 	__u64 shared_lost;
@@ -349,7 +349,7 @@ struct traffic_loss {
 	__u64 interfaces_lost;
 	__u64 returns_missed; /* calls of the `kprobe` method whose entry was seen and whose return was not */
 	/* execve(2) calls while `executed` was full: nothing is lost, the daemon reads the names from /proc */
-	__u64 names_untold;
+	__u64 executions_missed;
 };
 
 #endif

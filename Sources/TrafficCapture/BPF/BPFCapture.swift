@@ -463,8 +463,8 @@ public final class BPFCapture: CaptureSource {
             self.ownLoss + CaptureLoss(missedRuns: try self.kernel.missedRuns())
         )
         // No record says that these sockets closed. A census shows that they are missing.
-        if news.hasLostGone { self.censusesDue = CaptureEvent.censusesUntilGone }
-        if news.hasUntoldNames { emit(.executedUntold) }
+        if news.hasLostEnds { self.censusesDue = CaptureEvent.censusesUntilGone }
+        if news.hasMissedExecutions { emit(.executionsMissed) }
         guard self.losses.loss != self.status.loss else { return }
         try self.writeLiveSettings()
         self.status.loss = self.losses.loss

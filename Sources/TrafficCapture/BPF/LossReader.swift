@@ -8,14 +8,14 @@ struct LossReader {
     private(set) var loss = CaptureLoss()
     /// Sockets that programs were just closing at the last reading.
     private(set) var closing: UInt64 = 0
-    private var goneLost: UInt64 = 0
-    private var namesUntold: UInt64 = 0
+    private var endsLost: UInt64 = 0
+    private var executionsMissed: UInt64 = 0
 
     struct News {
-        /// Sockets closed whose serials found no room in the `gone` queue.
-        var hasLostGone: Bool
+        /// Sockets closed whose serials found no room in `unrecorded_ends`.
+        var hasLostEnds: Bool
         /// Processes executed programs whose names found no room.
-        var hasUntoldNames: Bool
+        var hasMissedExecutions: Bool
     }
 
     init(map: BPFMap) {
@@ -25,22 +25,25 @@ struct LossReader {
     /// - Parameter own: What the daemon itself counts.
     mutating func read(_ own: CaptureLoss) throws(CaptureError) -> News {
         var loss = own
-        var goneLost: UInt64 = 0
+        var endsLost: UInt64 = 0
         var (begun, ended): (UInt64, UInt64) = (0, 0)
-        var namesUntold: UInt64 = 0
+        var executionsMissed: UInt64 = 0
         for cpu in try self.counters() {
-            namesUntold +|= cpu.names_untold
+            executionsMissed +|= cpu.executions_missed
             loss.missedRuns +|= cpu.returns_missed
             loss.ringFull +|= cpu.closed_deferred
             loss.socketsFolded +|= cpu.closed_folded
             loss.callsFolded +|= cpu.calls_folded
             loss.mapFull +|= cpu.shared_lost +| cpu.sockets_lost +| cpu.interfaces_lost
-            goneLost &+= cpu.gone_lost
+            endsLost &+= cpu.unrecorded_ends_lost
             begun &+= cpu.closed_sockets
             ended &+= cpu.closed_submitted &+ cpu.closed_deferred &+ cpu.closed_folded &+ cpu.closed_empty
         }
-        let news = News(hasLostGone: goneLost > self.goneLost, hasUntoldNames: namesUntold != self.namesUntold)
-        (self.goneLost, self.namesUntold) = (goneLost, namesUntold)
+        let news = News(
+            hasLostEnds: endsLost > self.endsLost,
+            hasMissedExecutions: executionsMissed != self.executionsMissed
+        )
+        (self.endsLost, self.executionsMissed) = (endsLost, executionsMissed)
         (self.loss, self.closing) = (loss, begun &- ended)
         return news
     }

@@ -10,17 +10,17 @@ import TrafficModel
 struct RowReader {
     private let rows: BPFMap
     private let userRows: BPFMap
-    private let rest: BPFMap
-    private let gone: BPFMap
+    private let ownerlessRows: BPFMap
+    private let unrecordedEnds: BPFMap
     private(set) var generation: UInt32 = 0
     private let gracePeriod: GracePeriod
     /// Whether the rows of the previous generation have not been read yet.
     private var isUnread = false
     /// Closed sockets whose bytes are in those rows.
-    private var goneSockets: [UInt64] = []
+    private var previousEnds: [UInt64] = []
     /// Closed sockets whose bytes may be in rows of the present generation. Every sweep takes them from the queue,
     /// because all users share the room of the queue.
-    private var newlyGone: [UInt64] = []
+    private var presentEnds: [UInt64] = []
     /// The value of `folded` when the generation was last raised.
     private var foldedBefore: UInt64 = 0
     /// The value of `folded` at the last call of ``take(by:folded:isClosing:keepsRows:raise:drain:_:)``.
@@ -42,8 +42,14 @@ struct RowReader {
     struct Position: Codable, Hashable, Sendable {
         var readings: UInt64
         var lastRead: UInt32?
-        /// Closed sockets of which the ledger has not been told.
-        var gone: [UInt64]
+        /// Closed sockets, by serial, whose end the ledger does not know yet.
+        var ends: [UInt64]
+
+        /// The names in a checkpoint's head. Every version must be able to read that head, so they don't change.
+        private enum CodingKeys: String, CodingKey {
+            case readings, lastRead
+            case ends = "gone"
+        }
     }
 
     /// - Parameters:
@@ -53,11 +59,11 @@ struct RowReader {
         self.gracePeriod = try GracePeriod()
         self.rows = try kernel.map("rows")
         self.userRows = try kernel.map("user_rows")
-        self.rest = try kernel.map("rest")
-        self.gone = try kernel.map("gone")
+        self.ownerlessRows = try kernel.map("ownerless_rows")
+        self.unrecordedEnds = try kernel.map("unrecorded_ends")
         self.generation = generation
         guard let position else { return }
-        (self.readings, self.lastRead, self.newlyGone) = (position.readings, position.lastRead, position.gone)
+        (self.readings, self.lastRead, self.presentEnds) = (position.readings, position.lastRead, position.ends)
         if position.lastRead == generation &- 1 {
             // That reader may have been killed before it removed these rows.
             self.taken = Taken(
@@ -72,7 +78,7 @@ struct RowReader {
     }
 
     var position: Position {
-        Position(readings: self.readings, lastRead: self.lastRead, gone: self.goneSockets + self.newlyGone)
+        Position(readings: self.readings, lastRead: self.lastRead, ends: self.previousEnds + self.presentEnds)
     }
 
     /// Whether rows have bytes that the ledger has not: the rows are not complete yet, or they can't be read before a
@@ -82,7 +88,7 @@ struct RowReader {
     /// Removes the rows that were read.
     mutating func release() throws(CaptureError) {
         guard let taken else { return }
-        try self.rest.set(taken.generation & 1, to: traffic_row())
+        try self.ownerlessRows.set(taken.generation & 1, to: traffic_row())
         for key in taken.processes { self.rows.remove(key) }
         for key in taken.users { self.userRows.remove(key) }
         self.taken = nil
@@ -107,20 +113,20 @@ struct RowReader {
         drain: () throws(CaptureError) -> Bool,
         _ emit: (CaptureEvent) -> Void
     ) throws(CaptureError) {
-        self.newlyGone += self.gone.popAll(as: UInt64.self)
+        self.presentEnds += self.unrecordedEnds.popAll(as: UInt64.self)
         self.foldedAtLastTake = folded
         if self.isUnread { try self.readWhenComplete(by: deadline, emit) }
         if !keepsRows { try self.release() }
         // The next generation needs the place of the rows that were read.
         guard self.taken == nil else { return }
-        // A socket may have closed after `folded` was read. Then only `gone` contains the socket.
-        guard !self.isUnread, folded > self.foldedBefore || isClosing || !self.newlyGone.isEmpty else { return }
-        if !self.newlyGone.isEmpty { guard try drain() else { return } }
+        // A socket may have closed after `folded` was read. Then only `unrecordedEnds` contains the socket.
+        guard !self.isUnread, folded > self.foldedBefore || isClosing || !self.presentEnds.isEmpty else { return }
+        if !self.presentEnds.isEmpty { guard try drain() else { return } }
         try raise(self.generation &+ 1)
         self.generation &+= 1
         self.foldedBefore = folded
         self.isUnread = true
-        swap(&self.goneSockets, &self.newlyGone)
+        swap(&self.previousEnds, &self.presentEnds)
         try self.readWhenComplete(by: deadline, emit)
         if !keepsRows { try self.release() }
     }
@@ -131,16 +137,16 @@ struct RowReader {
     ) throws(CaptureError) {
         guard try self.gracePeriod.hasPassed(by: deadline) else { return }
         try self.read(emit)
-        guard !self.goneSockets.isEmpty else { return }
+        guard !self.previousEnds.isEmpty else { return }
         // This event comes after the rows: so a reader of the events never sees a closed socket whose bytes are
         // missing.
-        emit(.gone(self.goneSockets))
-        self.goneSockets.removeAll()
+        emit(.gone(self.previousEnds))
+        self.previousEnds.removeAll()
     }
 
     private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         let past = self.generation &- 1
-        let rest = FoldedRows.Row(try self.rest.value(at: past & 1, as: traffic_row.self))
+        let ownerless = FoldedRows.Row(try self.ownerlessRows.value(at: past & 1, as: traffic_row.self))
         let processes = try Self.read(self.rows, of: past)
         let users = try Self.read(self.userRows, of: past)
         // Nothing below can fail, so every removed row is reported.
@@ -151,7 +157,7 @@ struct RowReader {
         var folded = FoldedRows(generation: self.readings)
         folded.processes = processes.map(\.row)
         folded.users = users.map(\.row).filter { !$0.isEmpty }
-        folded.rest = rest.isEmpty ? nil : rest
+        folded.ownerless = ownerless.isEmpty ? nil : ownerless
         emit(.rows(folded))
     }
 
