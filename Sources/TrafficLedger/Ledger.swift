@@ -154,11 +154,11 @@ public struct Ledger: Sendable, Codable {
             self.credit(growth, of: socket)
         case .rows(let rows):
             self.absorb(rows)
-        case .gone(let serials):
+        case .closedUnrecorded(let serials):
             for serial in serials { self.closeWithoutRecord(serial) }
-        case .absent(let serials):
+        case .missing(let serials):
             for serial in serials { self.presumeClosed(serial) }
-        case .census(let census):
+        case .openSockets(let census):
             self.close(missingIn: census)
         case .details(let process, let details):
             self.processes.resolve(process, as: details)

@@ -8,13 +8,13 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case rows(FoldedRows)
     /// The serials of sockets that closed without a record. Rows have what these sockets moved since their last
     /// observation.
-    case gone([UInt64])
-    /// Sockets that were missing in ``censusesUntilGone`` sweeps in a row. Each such sweep reports all sockets of their
-    /// kind.
-    case absent([UInt64])
-    /// A socket that a census covers and that is missing ``censusesUntilGone`` times in a row counts as closed, even if
-    /// nothing said that it closed.
-    case census(SocketCensus)
+    case closedUnrecorded([UInt64])
+    /// Sockets that were missing in ``censusesUntilClosed`` sweeps in a row. Each such sweep reports all sockets of
+    /// their kind.
+    case missing([UInt64])
+    /// A census of the sockets that are open. A socket that it covers and that is missing ``censusesUntilClosed`` times
+    /// in a row counts as closed, even if nothing said that it closed.
+    case openSockets(SocketCensus)
     case details(ProcessIdentity, ProcessDetails)
     /// Users who have these names from now on; `nil`: none any more.
     case usersNamed([UInt32: String?])
@@ -44,7 +44,7 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
 
     /// A census goes on by position, so it may pass over a socket when another socket goes away meanwhile. It does not
     /// pass over the same socket this often in a row.
-    public static let censusesUntilGone = 3
+    public static let censusesUntilClosed = 3
 }
 
 /// A list of sockets in which none of the sockets that it covers is missing, except by accident.

@@ -191,7 +191,7 @@ struct LiveCaptureTests {
             sharer.waitUntilExit()
         }
         let pid = try #require(Int32(output.nextLine()))
-        for _ in 0..<3 * CaptureEvent.censusesUntilGone { try capture.sweep { ledger.absorb($0) } }
+        for _ in 0..<3 * CaptureEvent.censusesUntilClosed { try capture.sweep { ledger.absorb($0) } }
         try input.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
         let sum = try output.nextLine()
         #expect(sum == "100")

@@ -221,10 +221,10 @@ extension LiveCaptureTests {
             // One is due after these sweeps, and the next ones then. A walk through the namespaces takes some sweeps more.
             // Each sweep reads all files of all processes, so 300 take long beside a test that opens a million.
             capture.sweepsBetweenCensuses = 5
-            let count = try blockingLook(every: .zero, until: { $0 >= CaptureEvent.censusesUntilGone }) {
+            let count = try blockingLook(every: .zero, until: { $0 >= CaptureEvent.censusesUntilClosed }) {
                 try capture.sweep { event in
                     switch event {
-                    case .census(let census): censuses.append(census)
+                    case .openSockets(let census): censuses.append(census)
                     case .socket(let socket) where pair.cookies.contains(socket.cookie.rawValue):
                         ours.insert(socket.serial)
                     default: break
@@ -232,7 +232,7 @@ extension LiveCaptureTests {
                 }
                 return censuses.count
             }
-            #expect(count >= CaptureEvent.censusesUntilGone)
+            #expect(count >= CaptureEvent.censusesUntilClosed)
             let last = try #require(censuses.last)
             #expect(ours.count == 2 && last.serials.isSuperset(of: ours))
             #expect(last.covers(.tcp, in: try #require(ProcessDirectory.networkNamespace(task: "thread-self"))))

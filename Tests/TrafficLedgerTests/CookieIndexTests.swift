@@ -15,8 +15,8 @@ struct CookieIndexTests {
     private static func step(_ f: inout F, _ random: inout Seeded) {
         let serial = UInt64.random(in: 1...12, using: &random)
         switch Int.random(in: 0...6, using: &random) {
-        case 0: f.absorb(.absent([serial]))
-        case 1: f.absorb(.gone([serial]))
+        case 0: f.absorb(.missing([serial]))
+        case 1: f.absorb(.closedUnrecorded([serial]))
         case 2: f.tick()
         default:
             let closed = Int.random(in: 0..<4, using: &random) == 0 ? f.now : nil

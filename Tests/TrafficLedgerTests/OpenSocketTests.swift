@@ -13,8 +13,8 @@ struct OpenSocketTests {
     private static func step(_ f: inout F, _ random: inout Seeded) {
         switch Int.random(in: 0...8, using: &random) {
         case 0: f.absorb(.owner(socket: Self.serial(&random), Self.owner(&random)))
-        case 1: f.absorb(.absent([Self.serial(&random)]))
-        case 2: f.absorb(.gone([Self.serial(&random)]))
+        case 1: f.absorb(.missing([Self.serial(&random)]))
+        case 2: f.absorb(.closedUnrecorded([Self.serial(&random)]))
         case 3: f.absorb(.exited(Self.process(&random), at: Timestamp(nanosecondsSinceEpoch: 0)))
         case 4: f.tick()
         default:

@@ -232,15 +232,16 @@ struct RandomEvents {
             self.move(index, &events)
             self.closed.append(self.sockets.remove(at: index))
         case 25..<32:
-            events.append(.gone([serial]))
+            events.append(.closedUnrecorded([serial]))
             self.closed.append(self.sockets.remove(at: index))
         case 32..<42:
-            events.append(.absent([serial]))
+            events.append(.missing([serial]))
             self.sockets[index].isMissing = true
         case 42..<50:
             self.sockets[index].isMissing = false
         case 50..<60:
-            events.append(.census(SocketCensus(Set(self.sockets.filter { !$0.isMissing }.map(\.observation.serial)))))
+            let serials = self.sockets.filter { !$0.isMissing }.map(\.observation.serial)
+            events.append(.openSockets(SocketCensus(Set(serials))))
         default: break
         }
     }

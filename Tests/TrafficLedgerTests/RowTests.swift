@@ -87,13 +87,13 @@ struct RowTests {
     }
 
     @Test("a socket that ended without a record becomes closed, and its bytes in rows are not counted again")
-    func gone() throws {
+    func closedUnrecorded() throws {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
         f.absorb(
             .rows(FoldedRows(generation: 1, processes: [.init(owner: F.owner(one, sent: 5), sockets: 1)])),
-            .gone([9])
+            .closedUnrecorded([9])
         )
         f.tick()
         #expect(f.socket(9)?.state == .closed)
@@ -130,14 +130,14 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 15)
     }
 
-    // MARK: Sockets that are reported as gone but still exist
+    // MARK: Sockets that are reported as missing but still exist
 
     @Test("a socket that censuses took for closed comes again after it was forgotten, and counts once")
     func falseCensus() {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
-        for _ in 0..<CaptureEvent.censusesUntilGone { f.absorb(.census(SocketCensus([]))) }
+        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(.openSockets(SocketCensus([]))) }
         f.tick()
         #expect(f.socket(9)?.state == .closed)
         f.tick(after: 10)
@@ -158,7 +158,7 @@ struct RowTests {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
-        f.absorb(.absent([9]))
+        f.absorb(.missing([9]))
         f.tick(after: 10)
         let payload = { () throws -> Int64? in
             try AuditReport(of: .host, in: f.reading).sections.first?.sent.first { $0.line == .payload }?.bytes
@@ -347,7 +347,7 @@ struct RowTests {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
-        f.absorb(.absent([9]))
+        f.absorb(.missing([9]))
         f.tick(after: 10)
         let (stranger, first) = (F.process(7), UInt64(1_000))
         // So many that a few would hardly be left, if each id had places of its own.
@@ -356,7 +356,7 @@ struct RowTests {
             f.absorb(F.socket(serial, [self.owner(stranger, uid: flooder.uid(Int(serial)), sent: 1, name: "flood")]))
         }
         f.tick()
-        f.absorb(.absent(Array(first..<first + count)))
+        f.absorb(.missing(Array(first..<first + count)))
         f.tick(after: 10)
         let before = f.snapshot.totals.bytes.payload.sent
         f.absorb(F.socket(9, [F.owner(one, sent: 12)]))
@@ -376,25 +376,25 @@ struct RowTests {
             }
         }
         f.tick()
-        f.absorb(.absent(Array(1...serial)))
+        f.absorb(.missing(Array(1...serial)))
         f.tick()
         f.tick(after: 10)
         #expect(f.ledger.presumedClosed.accounts.count == 1_023)
         #expect(f.snapshot.totals.bytes.payload.sent == serial)
         // Each that is still there goes on, and the others are as many as the kernel says are closed for good.
-        f.absorb(.gone(Array(1...serial)))
+        f.absorb(.closedUnrecorded(Array(1...serial)))
         f.tick()
         #expect(f.ledger.presumedClosed.accounts.isEmpty && f.ledger.presumedClosed.room == PresumedClosedSockets.limit)
     }
 
-    @Test("a socket that was taken for closed and then reported as gone without a record stays in the audit")
+    @Test("a socket that was taken for closed and then reported as closed without a record stays in the audit")
     func presumedThenGone() throws {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
-        f.absorb(.absent([9]))
+        f.absorb(.missing([9]))
         f.tick(after: 10)
-        f.absorb(.gone([9]))
+        f.absorb(.closedUnrecorded([9]))
         f.tick()
         let payload = try AuditReport(of: .host, in: f.reading).sections.first?.sent.first { $0.line == .payload }
         #expect(payload?.bytes == 10)

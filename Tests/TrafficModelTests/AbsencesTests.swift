@@ -8,7 +8,7 @@ struct AbsencesTests {
     func gone() {
         var absences = Absences()
         for _ in 1...3 {
-            for _ in 1..<CaptureEvent.censusesUntilGone { #expect(absences.note([7, 8]).isEmpty) }
+            for _ in 1..<CaptureEvent.censusesUntilClosed { #expect(absences.note([7, 8]).isEmpty) }
             #expect(Set(absences.note([7, 8])) == [7, 8])
         }
     }
@@ -16,9 +16,9 @@ struct AbsencesTests {
     @Test("a socket that is listed again counts absences from the start")
     func back() {
         var absences = Absences()
-        for _ in 1..<CaptureEvent.censusesUntilGone { #expect(absences.note([7]).isEmpty) }
+        for _ in 1..<CaptureEvent.censusesUntilClosed { #expect(absences.note([7]).isEmpty) }
         #expect(absences.note([]).isEmpty)
-        for _ in 1..<CaptureEvent.censusesUntilGone { #expect(absences.note([7]).isEmpty) }
+        for _ in 1..<CaptureEvent.censusesUntilClosed { #expect(absences.note([7]).isEmpty) }
         #expect(absences.note([7]) == [7])
     }
 }

@@ -143,7 +143,7 @@ public final class BPFCapture: CaptureSource {
             self.isFirstSweepAfterStart = true
             self.live.report_unacknowledged = 1
             // A socket may have ended without a record, and the daemon that read its serial may have been killed.
-            self.censusesDue = CaptureEvent.censusesUntilGone
+            self.censusesDue = CaptureEvent.censusesUntilClosed
             self.sawUnowned = true
         }
         try self.writeLiveSettings()
@@ -180,19 +180,19 @@ public final class BPFCapture: CaptureSource {
         // walk has put there may be older than the sweep's record, but has its number.
         try self.drain(emit)
         self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
-        if let census, self.kernel.sweepsAllSockets { emit(.census(SocketCensus(census.serials))) }
-        if let walkedCensus { emit(.census(walkedCensus)) }
+        if let census, self.kernel.sweepsAllSockets { emit(.openSockets(SocketCensus(census.serials))) }
+        if let walkedCensus { emit(.openSockets(walkedCensus)) }
         self.reads.attempt("walk") { () throws(CaptureError) in try self.beginWalk(after: census) }
-        let absent = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
-        for socket in absent where socket.isShared {
-            // Only the sweep of all sockets proves that a socket is gone.
+        let missing = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
+        for socket in missing where socket.isShared {
+            // Only the sweep of all sockets proves that a socket has closed.
             if self.kernel.sweepsAllSockets {
                 self.owners.close(socket.serial)
             } else {
                 self.owners.doubt(socket.serial)
             }
         }
-        if !absent.isEmpty { emit(.absent(absent.map(\.serial))) }
+        if !missing.isEmpty { emit(.missing(missing.map(\.serial))) }
         let wholeCensus = census.flatMap { $0.isWhole && self.kernel.sweepsAllSockets ? SocketCensus($0.serials) : nil }
         self.reads.attempt("owners") { () throws(CaptureError) in
             self.malformed += try self.owners.read(census: wholeCensus ?? walkedCensus, emit)
@@ -207,7 +207,7 @@ public final class BPFCapture: CaptureSource {
         self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
         self.status.awaitsRows = self.rows.awaitsRows
         self.status.blindSpots = self.kernel.description.blindSpots + self.reads.blindSpots
-        if self.walk?.isGone == true {
+        if self.walk?.hasEnded == true {
             self.status.blindSpots.append(
                 "open sockets that no process holds: the process trafficd-walk has ended; start trafficd anew"
             )
@@ -287,7 +287,7 @@ public final class BPFCapture: CaptureSource {
             }
         ) { event in
             // The next reading removes the further owners of these sockets.
-            if case .gone(let serials) = event { for serial in serials { self.owners.close(serial) } }
+            if case .closedUnrecorded(let serials) = event { for serial in serials { self.owners.close(serial) } }
             emit(event)
         }
         guard isClosing else { return }
@@ -310,7 +310,7 @@ public final class BPFCapture: CaptureSource {
         // No census of a hash: a walk through a hash may skip an element while neighbouring elements come and go.
         self.sweepsSinceCensus += 1
         if missed > self.missedAtLastCensus || self.sweepsSinceCensus >= self.sweepsBetweenCensuses {
-            self.censusesDue = CaptureEvent.censusesUntilGone
+            self.censusesDue = CaptureEvent.censusesUntilClosed
             self.sweepsSinceCensus = 0
         }
         // A sweep of held sockets is half of a census: the other half is a walk through the network namespaces.
@@ -463,7 +463,7 @@ public final class BPFCapture: CaptureSource {
             self.ownLoss + CaptureLoss(missedRuns: try self.kernel.missedRuns())
         )
         // No record says that these sockets closed. A census shows that they are missing.
-        if news.hasLostEnds { self.censusesDue = CaptureEvent.censusesUntilGone }
+        if news.hasLostEnds { self.censusesDue = CaptureEvent.censusesUntilClosed }
         if news.hasMissedExecutions { emit(.executionsMissed) }
         guard self.losses.loss != self.status.loss else { return }
         try self.writeLiveSettings()

@@ -27,7 +27,7 @@ struct FrameSockets {
         self.swept.insert(socket.serial)
     }
 
-    /// - Returns: The sockets that are gone, by serial.
+    /// - Returns: The sockets that have closed, by serial.
     mutating func endSweep() -> [(serial: UInt64, isShared: Bool)] {
         self.absences.note(self.expected.subtracting(self.swept)).compactMap { serial in
             self.open.removeValue(forKey: serial).map { (serial, $0) }

@@ -48,7 +48,7 @@ final class NamespaceWalk {
     private var heardAt: UInt64 = 0
     private var restsUntil: [Scope: UInt64] = [:]
     /// The process has ended, though nobody told it to.
-    private(set) var isGone = false
+    private(set) var hasEnded = false
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` if the kernel makes no process or no pipe.
     init(_ iterators: [BPFIterator]) throws(CaptureError) {
@@ -64,7 +64,7 @@ final class NamespaceWalk {
         // The process ends as its pipe does. If it hangs, it ends when the kernel lets it.
         self.request = nil
         var status: Int32 = 0
-        for _ in 0..<100 where !self.isGone {
+        for _ in 0..<100 where !self.hasEnded {
             if waitpid(self.process, &status, WNOHANG) != 0 { return }
             usleep(1_000)
         }
@@ -82,7 +82,7 @@ final class NamespaceWalk {
 
     /// The next walk that is due; `nil`: none, or one is under way.
     var nextScope: Scope? {
-        guard !self.isUnderWay && !self.isGone else { return nil }
+        guard !self.isUnderWay && !self.hasEnded else { return nil }
         let now = MonotonicClock.nanoseconds()
         return [.all, .home].first { now >= self.restsUntil[$0, default: 0] }
     }
@@ -134,7 +134,7 @@ final class NamespaceWalk {
         }
         if count < 0 && (errno == EAGAIN || errno == EINTR) { return false }
         guard count > 0 else {
-            (self.isGone, self.scope) = (true, nil)
+            (self.hasEnded, self.scope) = (true, nil)
             var status: Int32 = 0
             waitpid(self.process, &status, WNOHANG)
             throw .system(call: "read", object: "walk", errno: count < 0 ? errno : ECHILD)

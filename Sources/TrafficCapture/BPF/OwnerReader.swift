@@ -43,7 +43,7 @@ struct OwnerReader {
         self.closed.insert(serial)
     }
 
-    /// The socket seems to be gone, but may live: a thread in a call or io_uring may hold the socket while no file
+    /// The socket seems to have closed, but may live: a thread in a call or io_uring may hold the socket while no file
     /// descriptor does.
     mutating func doubt(_ serial: UInt64) {
         self.doubtful.insert(serial)
@@ -74,9 +74,9 @@ struct OwnerReader {
             let missing = sockets.subtracting(census.serials).filter { serial in
                 self.places[serial].map { census.covers($0.transport, in: $0.namespace) } ?? (census.namespaces == nil)
             }
-            let gone = self.absences.note(missing)
+            let closed = self.absences.note(missing)
             // Such a census may miss a living socket that has left the kernel's tables.
-            if census.namespaces == nil { self.closed.formUnion(gone) } else { self.doubtful.formUnion(gone) }
+            if census.namespaces == nil { self.closed.formUnion(closed) } else { self.doubtful.formUnion(closed) }
         }
         for (key, socket) in entries where self.closed.contains(socket) { self.finished.append(key) }
         self.finished += self.ended

@@ -102,8 +102,8 @@ struct RowReader {
     ///   - keepsRows: The rows stay in the maps until ``release()``.
     ///   - raise: Makes the programs add to this generation from now on.
     ///   - drain: Reads the ring, and the copies in `released`. Records made while a socket was open must reach the ledger
-    ///     before ``CaptureEvent/gone(_:)`` says that the socket closed. Returns whether all of them did; if not, a later
-    ///     call goes on.
+    ///     before ``CaptureEvent/closedUnrecorded(_:)`` says that the socket closed. Returns whether all of them did;
+    ///     if not, a later call goes on.
     mutating func take(
         by deadline: UInt64,
         folded: UInt64,
@@ -140,7 +140,7 @@ struct RowReader {
         guard !self.previousEnds.isEmpty else { return }
         // This event comes after the rows: so a reader of the events never sees a closed socket whose bytes are
         // missing.
-        emit(.gone(self.previousEnds))
+        emit(.closedUnrecorded(self.previousEnds))
         self.previousEnds.removeAll()
     }
 
