@@ -5,7 +5,7 @@
  * The counters are in socket storage, one slot per owning process, and only grow. A call that moved bytes costs one
  * storage look-up, one comparison and one atomic add. The call takes no timestamp and writes no record. The daemon
  * learns the volume from a sweep over the storage (iterate.bpf.h). The storage goes away when the socket closes, so a
- * closing socket leaves a record with its final totals, or adds to the rows of its processes (ends.bpf.h).
+ * closing socket leaves a record with its final totals, or adds to the rows of its processes (closing.bpf.h).
  */
 #ifndef ACCOUNT_BPF_H
 #define ACCOUNT_BPF_H

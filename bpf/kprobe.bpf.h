@@ -14,7 +14,7 @@
 #ifndef KPROBE_BPF_H
 #define KPROBE_BPF_H
 
-#include "calls.bpf.h"
+#include "calls_in_progress.bpf.h"
 
 /* Sends ------------------------------------------------------------------------------------------------------------ */
 
@@ -205,7 +205,8 @@ static __always_inline int released(struct sock *sk)
 }
 
 /*
- * Like socket_release in lives.bpf.h, but also for the kernel's own sockets, and where there is no cgroup to attach to.
+ * Like socket_release in lifecycle.bpf.h, but also for the kernel's own sockets, and where there is no cgroup to attach
+ * to.
  */
 SEC("kprobe/inet_release")
 int BPF_KPROBE(socket_released, struct socket *socket)

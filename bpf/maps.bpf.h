@@ -62,7 +62,7 @@ struct {
 } deferred SEC(".maps");
 
 #ifndef SOCKETS_IN_HASH
-/* Copies of TCP sockets whose last file was gone when the ring had no room (ends.bpf.h). By copy_key(). */
+/* Copies of TCP sockets whose last file was gone when the ring had no room (closing.bpf.h). By copy_key(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);

@@ -3,7 +3,7 @@
  * Records: what the programs tell the daemon about a socket.
  *
  * A record of a closed socket, or of one whose end no program may see, goes to the ring. Each user may fill a part of
- * the ring between two drains. What becomes of a socket without room is in ends.bpf.h.
+ * the ring between two drains. What becomes of a socket without room is in closing.bpf.h.
  *
  * Bytes that a record has must not be added to a row. So each program that writes a record notes the totals of that
  * record in the socket (`last_record`). A socket may close on one processor while another processor writes a record of

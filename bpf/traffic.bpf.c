@@ -29,7 +29,7 @@
 #include "rows.bpf.h"
 #include "account.bpf.h"
 #include "records.bpf.h"
-#include "ends.bpf.h"
+#include "closing.bpf.h"
 #include "receive.bpf.h"
 #include "send.bpf.h"
 #include "streams.bpf.h"
@@ -258,4 +258,4 @@ int BPF_PROG(tcp_receive_twin, struct sock *sk)
 #include "kprobe.bpf.h"
 #endif
 
-#include "lives.bpf.h"
+#include "lifecycle.bpf.h"

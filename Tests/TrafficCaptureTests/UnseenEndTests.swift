@@ -9,7 +9,7 @@ import TrafficModel
 
 extension LiveCaptureTests {
     /// Where a program may miss the end of a TCP socket, the socket leaves its totals when its last file is gone
-    /// (`bpf/ends.bpf.h`).
+    /// (`bpf/closing.bpf.h`).
     @Suite("Totals when the last file is gone")
     struct UnseenEndTests {
         let method = LiveMethod.probed.method ?? .tracepoint

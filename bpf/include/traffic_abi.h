@@ -70,7 +70,7 @@ enum traffic_socket_flag {
 	/* early_bytes may be too small: the `early` map may have dropped an element */
 	TRAFFIC_SOCKET_EARLY_UNKNOWN = 1 << 5,
 	TRAFFIC_SOCKET_INFERRED = 1 << 6, /* method lifecycle: several processes held the socket, and one has all its bytes */
-	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* left a copy in `released`: see ends.bpf.h */
+	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* left a copy in `released`: see closing.bpf.h */
 };
 
 /* In traffic_socket.stream_sent, above its 32 bits. */
@@ -318,7 +318,7 @@ struct traffic_fixed_settings {
 	__u32 counts_streams; /* method lifecycle: no program sees a call, see streams.bpf.h */
 	/* the kernel may preempt a task inside a program of a tracepoint: see preempt.bpf.h */
 	__u32 tracepoints_preempted;
-	/* a TCP socket leaves its totals when its last file is gone: see ends.bpf.h and CapturePlan.swift */
+	/* a TCP socket leaves its totals when its last file is gone: see closing.bpf.h and CapturePlan.swift */
 	__u32 leaves_totals;
 	__u32 pad;
 };

@@ -131,12 +131,13 @@ enum BPFPrograms {
         case .fexit:
             self.fexit
                 + (self.framesByTracepoint.allSatisfy(isKnown) ? self.framesByTracepoint : self.framesByExit)
-                + self.everyMethod + self.ends + self.lists
+                + self.everyMethod + self.socketRelease + self.lists
         case .tracepoint:
-            self.tracepoint + (facts.preemptsTracepoints ? self.twins : []) + self.everyMethod + self.ends + self.lists
+            self.tracepoint + (facts.preemptsTracepoints ? self.twins : [])
+                + self.everyMethod + self.socketRelease + self.lists
         case .kprobe: self.kprobe + self.everyMethod + self.lists
         case .lifecycle:
-            self.lives + self.listsOfStreams + [
+            self.lifecycle + self.listsOfStreams + [
                 Hook("socket_create", .cgroup, without: .blind(ownerBlindSpot)),
                 Hook(release, .cgroup, without: .blind(ownerBlindSpot)),
             ]
@@ -219,7 +220,7 @@ enum BPFPrograms {
     ]
 
     private static let everyMethod =
-        [Hook("tcp_receive", .tracepoint("tcp_rcv_space_adjust"))] + lives + [
+        [Hook("tcp_receive", .tracepoint("tcp_rcv_space_adjust"))] + lifecycle + [
             Hook("socket_create", .cgroup, without: .blind(packetBlindSpot)),
             Hook("packet_sent", .cgroup, without: .blind(packetBlindSpot)),
             Hook("packet_received", .cgroup, without: .blind(packetBlindSpot)),
@@ -228,7 +229,7 @@ enum BPFPrograms {
         ]
 
     /// The beginnings and ends of sockets, and new names of processes: no program runs for a call or a packet.
-    private static let lives = [
+    private static let lifecycle = [
         Hook("socket_state", .tracepoint("inet_sock_set_state")),
         Hook(twinOf: "socket_state", tracepoint: "inet_sock_set_state", without: .blind(skippedStateBlindSpot)),
         Hook("tcp_destroy", .tracepoint("tcp_destroy_sock")),
@@ -242,7 +243,7 @@ enum BPFPrograms {
         ),
     ]
 
-    private static let ends = [
+    private static let socketRelease = [
         Hook(
             release,
             .cgroup,

@@ -1,6 +1,6 @@
-/// Reads a map of records that found no room in the ring (`ends.bpf.h`): `deferred` has final records of sockets, and
-/// `released` has copies of sockets whose last file is gone. Their payload no longer grows, and no program removes them,
-/// so nothing is lost between reading and removing.
+/// Reads a map of records that found no room in the ring (`closing.bpf.h`): `deferred` has final records of sockets,
+/// and `released` has copies of sockets whose last file is gone. Their payload no longer grows, and no program removes
+/// them, so nothing is lost between reading and removing.
 final class DeferredReader {
     private let map: BPFMap
     /// The keys of what is still in the map and will not be read again.

@@ -67,7 +67,7 @@ package enum TrafficRecord {
         return record.serial | self.copyBit
     }
 
-    /// As `copy_key()` in `ends.bpf.h`.
+    /// As `copy_key()` in `closing.bpf.h`.
     static let copyBit: UInt64 = 1 << 63
 
     /// - Parameters:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The end of a socket.
+ * What a closing socket leaves.
  *
  * A closing socket leaves a record in the ring. If its user's part of the ring is full, the record goes to the map
  * `deferred`. Each user may fill a part of that map between two sweeps. A socket whose last record may be lost with the
@@ -12,8 +12,8 @@
  * (`leaves_totals`). There a socket leaves its totals when its last file is gone: in the ring, or else as a copy in
  * the map `released`, and never in rows.
  */
-#ifndef ENDS_BPF_H
-#define ENDS_BPF_H
+#ifndef CLOSING_BPF_H
+#define CLOSING_BPF_H
 
 static __always_inline bool moved_nothing(const struct traffic_socket *socket)
 {

@@ -2,8 +2,8 @@
 /*
  * Calls between entry and return. A probe at the entry and a probe at the return are two separate programs.
  */
-#ifndef CALLS_BPF_H
-#define CALLS_BPF_H
+#ifndef CALLS_IN_PROGRESS_BPF_H
+#define CALLS_IN_PROGRESS_BPF_H
 
 enum call_kind { CALL_SEND, CALL_SENDPAGE, CALL_RECEIVE, CALL_SPLICE };
 

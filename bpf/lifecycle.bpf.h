@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Beginnings and ends of sockets, and new names of processes.
+ * The programs for the beginnings and ends of sockets, and for new names of processes. All methods use them. The method
+ * `lifecycle` has no other hooks.
  */
-#ifndef LIVES_BPF_H
-#define LIVES_BPF_H
+#ifndef LIFECYCLE_BPF_H
+#define LIFECYCLE_BPF_H
 
 /*
  * The role of an SCTP socket. SCTP's sockets of one association go directly from closed to established. A client's
