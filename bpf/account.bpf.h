@@ -10,6 +10,11 @@
 #ifndef ACCOUNT_BPF_H
 #define ACCOUNT_BPF_H
 
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "rows.bpf.h"
+#include "socket.bpf.h"
+
 /* Whether the task is the walk over network namespaces, which locks sockets and makes no call on them. */
 static __always_inline bool is_walker(const struct task_struct *task)
 {

@@ -5,6 +5,9 @@
 #ifndef CALLS_IN_PROGRESS_BPF_H
 #define CALLS_IN_PROGRESS_BPF_H
 
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+
 enum call_kind { CALL_SEND, CALL_SENDPAGE, CALL_RECEIVE, CALL_SPLICE };
 
 /* A call in progress, by its thread. Within one call a thread may make a call of another kind. */

@@ -15,6 +15,13 @@
 #ifndef CLOSING_BPF_H
 #define CLOSING_BPF_H
 
+#include "account.bpf.h"
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "records.bpf.h"
+#include "rows.bpf.h"
+#include "socket.bpf.h"
+
 static __always_inline bool moved_nothing(const struct traffic_socket *socket)
 {
 	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->in_rows.sent_bytes +

@@ -5,6 +5,18 @@
 #ifndef COMPAT_BPF_H
 #define COMPAT_BPF_H
 
+#include "kernel_types.h"
+
+#ifdef SOCKETS_IN_HASH
+#include <asm/ptrace.h>
+#endif
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
 #ifdef SOCKETS_IN_HASH
 /*
  * For kernels whose tracing programs have no socket storage (before 5.11), and for kprobes, which have none on any

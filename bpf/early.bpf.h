@@ -7,6 +7,9 @@
 #ifndef EARLY_BPF_H
 #define EARLY_BPF_H
 
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+
 /*
  * Any host may send a listener segments that never become a connection. Then the `early` map drops other elements. This
  * counts the elements that were added and not taken, in this period and in the last one. A high count means that the

@@ -8,6 +8,9 @@
 #ifndef HASH_BPF_H
 #define HASH_BPF_H
 
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+
 /* A new element is a copy of this one. No program writes to it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

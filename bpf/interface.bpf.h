@@ -9,6 +9,11 @@
 #ifndef INTERFACE_BPF_H
 #define INTERFACE_BPF_H
 
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "packets.bpf.h"
+#include "socket.bpf.h"
+
 enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd };
 
 static __noinline struct traffic_interface *open_interface(const struct traffic_interface_key *key)

@@ -5,6 +5,16 @@
 #ifndef ITERATE_BPF_H
 #define ITERATE_BPF_H
 
+#include "account.bpf.h"
+#include "closing.bpf.h"
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "receive.bpf.h"
+#include "records.bpf.h"
+#include "send.bpf.h"
+#include "socket.bpf.h"
+#include "streams.bpf.h"
+
 /* The part of activity() that the programs count. */
 static __always_inline u64 counted_activity(const struct traffic_socket *socket)
 {

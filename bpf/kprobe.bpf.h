@@ -14,7 +14,14 @@
 #ifndef KPROBE_BPF_H
 #define KPROBE_BPF_H
 
+#include "account.bpf.h"
+#include "call_results.bpf.h"
 #include "calls_in_progress.bpf.h"
+#include "closing.bpf.h"
+#include "compat.bpf.h"
+#include "receive.bpf.h"
+#include "send.bpf.h"
+#include "socket.bpf.h"
 
 /* Sends ------------------------------------------------------------------------------------------------------------ */
 

@@ -6,6 +6,16 @@
 #ifndef LIFECYCLE_BPF_H
 #define LIFECYCLE_BPF_H
 
+#include "account.bpf.h"
+#include "closing.bpf.h"
+#include "compat.bpf.h"
+#include "early.bpf.h"
+#include "maps.bpf.h"
+#include "receive.bpf.h"
+#include "send.bpf.h"
+#include "socket.bpf.h"
+#include "streams.bpf.h"
+
 /*
  * The role of an SCTP socket. SCTP's sockets of one association go directly from closed to established. A client's
  * socket does so in connect(). A socket that accept() makes has no struct socket yet (sctp_accept()).

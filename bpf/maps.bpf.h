@@ -5,6 +5,9 @@
 #ifndef MAPS_BPF_H
 #define MAPS_BPF_H
 
+#include "compat.bpf.h"
+#include "include/traffic_abi.h"
+
 #ifdef SOCKETS_IN_HASH
 /* Before Linux 6.1 kprobes must not use maps that allocate memory when an element is added. */
 enum {

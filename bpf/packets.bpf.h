@@ -6,6 +6,8 @@
 #ifndef PACKETS_BPF_H
 #define PACKETS_BPF_H
 
+#include "compat.bpf.h"
+
 enum { TCP_FLAG_FIN = 0x01, TCP_FLAG_SYN = 0x02, TCP_FLAG_RST = 0x04 };
 
 /* One skb, which may be an aggregate of several packets. */

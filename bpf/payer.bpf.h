@@ -6,6 +6,9 @@
 #ifndef PAYER_BPF_H
 #define PAYER_BPF_H
 
+#include "compat.bpf.h"
+#include "include/traffic_abi.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, TRAFFIC_USERS_TOLD_APART + TRAFFIC_BLOCKS_TOLD_APART);

@@ -9,6 +9,8 @@
 #ifndef PREEMPT_BPF_H
 #define PREEMPT_BPF_H
 
+#include "maps.bpf.h"
+
 enum counted_call { COUNTED_SEND = 1, COUNTED_RECEIVE = 2 };
 
 #ifdef SOCKETS_IN_HASH /* no twins */

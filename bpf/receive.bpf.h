@@ -11,6 +11,11 @@
 #ifndef RECEIVE_BPF_H
 #define RECEIVE_BPF_H
 
+#include "account.bpf.h"
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "socket.bpf.h"
+
 static __always_inline bool has_upper_layer(const struct tcp_sock *tcp)
 {
 	return READ(tcp, inet_conn.icsk_ulp_ops);

@@ -15,6 +15,12 @@
 #ifndef RECORDS_BPF_H
 #define RECORDS_BPF_H
 
+#include "account.bpf.h"
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "payer.bpf.h"
+#include "socket.bpf.h"
+
 /*
  * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets
  * without a record so far, `deferred` is divided into TRAFFIC_PARTS_WITHOUT_RECORD smaller parts: such a part holds

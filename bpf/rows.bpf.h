@@ -8,6 +8,9 @@
 #ifndef ROWS_BPF_H
 #define ROWS_BPF_H
 
+#include "maps.bpf.h"
+#include "payer.bpf.h"
+
 /*
  * By process. This map and `user_rows` have room for two generations, because the daemon may take long to read the
  * previous one.

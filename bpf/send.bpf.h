@@ -13,6 +13,11 @@
 #ifndef SEND_BPF_H
 #define SEND_BPF_H
 
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "receive.bpf.h"
+#include "socket.bpf.h"
+
 enum send_phase {
 	SEND_UNKNOWN = 0, /* the start of the stream was not seen */
 	SEND_CONNECTING = 1,

@@ -5,6 +5,13 @@
 #ifndef SOCKET_BPF_H
 #define SOCKET_BPF_H
 
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "payer.bpf.h"
+#ifdef SOCKETS_IN_HASH
+#include "hash.bpf.h"
+#endif
+
 static __always_inline u64 wire_sum(const struct traffic_wire *wire)
 {
 	return wire->payload_bytes + wire->header_bytes + wire->bare_bytes + wire->control_bytes;
@@ -153,9 +160,7 @@ static __always_inline void begin_connection(struct traffic_socket *socket)
 	socket->earlier_retransmitted_bytes = socket->retransmitted_bytes;
 }
 
-#ifdef SOCKETS_IN_HASH
-#include "hash.bpf.h"
-#else
+#ifndef SOCKETS_IN_HASH
 static __always_inline void number_socket(struct traffic_socket *socket)
 {
 	__sync_val_compare_and_swap(&socket->serial, 0, __sync_fetch_and_add(&last_serial, 1) + 1);
@@ -192,7 +197,7 @@ static __noinline int probe_addresses(struct traffic_socket *socket, void *sk)
 	return 0;
 }
 
-/* Bytes received before there was storage are already in rows: see received() in traffic.bpf.c. */
+/* Bytes received before there was storage are already in rows: see received() in call_results.bpf.h. */
 static __always_inline void begin_late(struct traffic_socket *socket, struct sock *sk)
 {
 	const struct tcp_sock *tcp = tcp_of(sk);

@@ -16,6 +16,12 @@
 #ifndef STREAMS_BPF_H
 #define STREAMS_BPF_H
 
+#include "account.bpf.h"
+#include "compat.bpf.h"
+#include "maps.bpf.h"
+#include "send.bpf.h"
+#include "socket.bpf.h"
+
 /* The sequence number of the first byte that the peer sent. Data of TCP Fast Open may have been read already. */
 static __always_inline u32 first_received(const struct tcp_sock *tcp)
 {

@@ -8,59 +8,21 @@
  * boundary, udpv6_sendmsg calls udp_sendmsg for a v4-mapped peer (counted twice). MPTCP and kTLS have functions of
  * their own (missed, or ciphertext). Raw, ping and SCTP would each need one more hook.
  */
-#include "kernel_types.h"
-
-#ifdef SOCKETS_IN_HASH
-#include <asm/ptrace.h>
-#endif
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-
+#include "call_results.bpf.h"
 #include "compat.bpf.h"
-#include "include/traffic_abi.h"
-#include "maps.bpf.h"
 #include "preempt.bpf.h"
-#include "payer.bpf.h"
-#include "socket.bpf.h"
-#include "rows.bpf.h"
-#include "account.bpf.h"
-#include "records.bpf.h"
-#include "closing.bpf.h"
 #include "receive.bpf.h"
-#include "send.bpf.h"
-#include "streams.bpf.h"
-#include "packets.bpf.h"
+#include "socket.bpf.h"
+
+/* Further programs. */
 #include "interface.bpf.h"
-#include "early.bpf.h"
 #include "wire.bpf.h"
 #include "iterate.bpf.h"
+#include "lifecycle.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Sends ------------------------------------------------------------------------------------------------------------ */
-
-static __always_inline int sent(struct sock *sk, long result)
-{
-	if (result > 0 && is_internet(sk))
-		count_sent(sk, result);
-	return 0;
-}
-
-static __always_inline int frame_sent(struct sock *sk, long result)
-{
-	if (result > 0 && is_packet(sk))
-		count_frame(sk, result, 0);
-	return 0;
-}
-
-static __always_inline int call_sent(struct sock *sk, long result)
-{
-	return is_packet(sk) ? frame_sent(sk, result) : sent(sk, result);
-}
 
 /*
  * Method `tracepoint` (Linux 6.3 and later, 6e6eda44b939 "sock: add tracepoint for send recv length"): the tracepoint
@@ -131,40 +93,6 @@ int BPF_PROG(packet_sendmsg_spkt_exit, struct socket *socket, void *message, siz
 }
 
 /* Receives --------------------------------------------------------------------------------------------------------- */
-
-/* Peeked bytes stay in the queue, and the error queue has no payload. So neither counts as received. */
-static __always_inline int received(struct sock *sk, long result, int flags)
-{
-	const struct tcp_sock *tcp;
-
-	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
-		return 0;
-	tcp = tcp_of(sk);
-	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) && !is_unstored(sk))
-		return 0; /* counted in tcp_rcv_space_adjust */
-	count_received(sk, result);
-	if (tcp) {
-		struct traffic_socket *socket = storage_of(sk);
-
-		if (socket && flags & MSG_OOB)
-			__sync_fetch_and_add(&socket->urgent_bytes, -1);
-		if (socket)
-			note_framing(socket, sk, tcp);
-	}
-	return 0;
-}
-
-static __always_inline int frame_received(struct sock *sk, long result, int flags)
-{
-	if (result > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE)) && is_packet(sk))
-		count_frame(sk, 0, result);
-	return 0;
-}
-
-static __always_inline int call_received(struct sock *sk, long result, int flags)
-{
-	return is_packet(sk) ? frame_received(sk, result, flags) : received(sk, result, flags);
-}
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
@@ -253,9 +181,3 @@ int BPF_PROG(tcp_receive_twin, struct sock *sk)
 {
 	return handed_over(sk);
 }
-
-#ifdef SOCKETS_IN_HASH
-#include "kprobe.bpf.h"
-#endif
-
-#include "lifecycle.bpf.h"

@@ -4,3 +4,4 @@
  */
 #define SOCKETS_IN_HASH
 #include "traffic.bpf.c"
+#include "kprobe.bpf.h"

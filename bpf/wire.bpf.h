@@ -9,6 +9,14 @@
 #ifndef WIRE_BPF_H
 #define WIRE_BPF_H
 
+#include "compat.bpf.h"
+#include "early.bpf.h"
+#include "interface.bpf.h"
+#include "maps.bpf.h"
+#include "packets.bpf.h"
+#include "receive.bpf.h"
+#include "socket.bpf.h"
+
 static __always_inline void count_wire(struct traffic_wire *wire, const struct packets *packets)
 {
 	u32 payload = packets->length - packets->headers, count = packets->count;

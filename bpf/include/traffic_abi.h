@@ -11,9 +11,7 @@
 #ifndef TRAFFIC_ABI_H
 #define TRAFFIC_ABI_H
 
-#ifndef __bpf__
 #include <linux/types.h>
-#endif
 
 enum traffic_limit {
 	TRAFFIC_NAME_LENGTH = 16, /* TASK_COMM_LEN */
