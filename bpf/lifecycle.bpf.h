@@ -94,7 +94,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		socket->role = TRAFFIC_ROLE_CLIENT;
 		if (fixed.counts_streams && tcp) {
 			note_holder(socket, READ(sk, sk_uid.val), current_task());
-			settle_streams(socket, sk, tcp); /* of an earlier connection */
+			count_streams(socket, sk, tcp); /* of an earlier connection */
 		}
 		begin_connecting(socket);
 		begin_connection(socket);
@@ -148,9 +148,9 @@ static __always_inline int destroyed(struct sock *sk)
 		/* not socket->state, which may be from before a disconnect */
 		read_tcp_counters(socket, sk, tcp, READ(sk, __sk_common.skc_state));
 		if (fixed.counts_streams)
-			settle_streams(socket, sk, tcp);
+			count_streams(socket, sk, tcp);
 		else if (live.calls_missed)
-			settle(socket, sk, tcp);
+			count_missed(socket, sk, tcp);
 		socket->stream_sent = read_stream_sent(socket, sk, tcp);
 	}
 	socket->state = TCP_CLOSE;

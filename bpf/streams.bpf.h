@@ -11,7 +11,7 @@
  * of TCP's streams and not those of the calls.
  *
  * The sweep has no socket lock. It never writes these counters: it adds what the streams have moved to its own copy of
- * the socket. Only settle_streams() writes the counters, under the socket lock.
+ * the socket. Only count_streams() writes the counters, under the socket lock.
  */
 #ifndef STREAMS_BPF_H
 #define STREAMS_BPF_H
@@ -80,7 +80,8 @@ static __always_inline struct traffic_payload streams_moved(struct traffic_socke
  * Adds to the counters what the streams have moved. The state that makes streams_moved() count is changed first, and
  * the counters last: the sweep reads in the other order, so it never counts bytes twice.
  */
-static __always_inline void settle_streams(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+static __always_inline void count_streams(struct traffic_socket *socket, const struct sock *sk,
+					  const struct tcp_sock *tcp)
 {
 	struct traffic_payload moved = streams_moved(socket, socket, sk, tcp);
 	struct traffic_owner *owner = socket->owners[0].start_boottime_ns ? &socket->owners[0] : NULL;
@@ -126,7 +127,7 @@ static __always_inline void end_streams(struct traffic_socket *socket, const str
 	if (READ(sk, sk_lock.owned) && !is_walker(current_task()))
 		note_holder(socket, READ(sk, sk_uid.val), current_task());
 	if (socket->owners[0].start_boottime_ns)
-		settle_streams(socket, sk, tcp);
+		count_streams(socket, sk, tcp);
 }
 
 /* A connection begins: all its bytes count. */
