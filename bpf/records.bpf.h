@@ -154,8 +154,8 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 }
 
 /*
- * Hides slots that were taken but not yet described when the record was copied: the daemon skips such slots. Without
- * this, note_last_record() would note bytes that the daemon did not get. So their bytes come with the next record.
+ * Hides slots that were taken but not yet described when the record was copied. The daemon would skip them, and
+ * note_last_record() would note their bytes all the same. Hidden, these bytes come with the next record.
  */
 static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
 {

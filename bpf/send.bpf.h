@@ -157,7 +157,8 @@ static __always_inline bool stream_length(struct traffic_socket *socket, const s
 	}
 	barrier();
 	*length = sequence - start;
-	return (received_by_sequence(tcp) || fixed.counts_streams) && socket->send_phase == phase && socket->send_start == start;
+	return (received_by_sequence(tcp) || fixed.counts_streams) && socket->send_phase == phase &&
+	       socket->send_start == start;
 }
 
 /* For traffic_socket.stream_sent. */

@@ -7,9 +7,9 @@ struct CapturePlan {
     let blindSpots: [String]
     /// Which packets the programs count.
     let wire: WireCounting
-    /// Whether a TCP socket leaves its totals when its last file is gone (`bpf/closing.bpf.h`). It does where the kernel
-    /// may run no program at the socket's end, and where no sweep lists the socket between close(2) and that end. Without
-    /// effect for `kprobe` and `lifecycle`.
+    /// Whether a TCP socket leaves its totals when its last file is gone (`bpf/closing.bpf.h`). It does where the
+    /// kernel may run no program at the socket's end, and where no sweep lists the socket between close(2) and that
+    /// end. Without effect for `kprobe` and `lifecycle`.
     let leavesTotals: Bool
 
     /// - Parameters:
