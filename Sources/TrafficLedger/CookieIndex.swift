@@ -12,11 +12,6 @@ struct CookieIndex: Codable {
     /// - Returns: `nil` if no socket has the cookie, or several have it.
     subscript(cookie: SocketCookie) -> UInt64? { self.single[cookie.rawValue] }
 
-    /// Whether one socket or several have the cookie.
-    func contains(_ cookie: SocketCookie) -> Bool {
-        self.single[cookie.rawValue] != nil || self.several[cookie.rawValue] != nil
-    }
-
     /// - Parameter serial: A socket that is not here.
     mutating func add(_ cookie: SocketCookie, of serial: UInt64) {
         let cookie = cookie.rawValue

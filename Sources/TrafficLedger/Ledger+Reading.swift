@@ -21,7 +21,7 @@ extension Ledger {
     ) -> Reading {
         let taken = self.lastLook ?? self.lastTick ?? Moment(wall: countingSince, boottime: 0)
         let bootedAt = self.bootedAt
-        let list = ListedSockets(self.sockets.accounts, moving: self.moving, limit: self.retention.openSocketLimit)
+        let list = ListedSockets(self.sockets, limit: self.retention.openSocketLimit)
         let snapshot = Snapshot(
             takenAt: taken.wall,
             takenBoottimeNanoseconds: taken.boottime,
@@ -31,14 +31,14 @@ extension Ledger {
             capture: self.withLosses(capture),
             processes: self.processes.accounts.values.map { process in
                 var usage = process.usage
-                usage.socketsOpen = self.openSockets[process.identity] ?? 0
+                usage.socketsOpen = self.sockets.openByProcess[process.identity] ?? 0
                 if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
                 return usage
             }.sorted { $0.identity.pid < $1.identity.pid },
             exited: self.processes.exited,
             sockets: list.listed.compactMap {
                 var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
-                usage?.explained = self.reports.explained(ofSocket: $0).total
+                usage?.explained = (self.sockets.claims[$0]?.explained ?? PayloadBytes()).total
                 return usage
             },
             socketsUnlisted: list.unlisted.isEmpty ? nil : list.unlisted.count,
@@ -122,7 +122,7 @@ extension Ledger {
             }
         }
         var evidence = goneSockets.evidence
-        for account in self.presumedClosed.accounts {
+        for account in self.sockets.unlistedAccounts {
             evidence.goneSockets += account.evidence.tallies
         }
         for process in self.processes.accounts.values {

@@ -18,13 +18,6 @@ public struct Ledger: Sendable, Codable {
 
     private var configuration: LedgerConfiguration
     private(set) var sockets = SocketTable()
-    /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
-    /// a tick nothing.
-    private(set) var moving: Set<UInt64> = []
-    /// Sockets with bytes of calls that have not returned.
-    private var pending: Set<UInt64> = []
-    /// How many open sockets each process uses, also a process that is no longer listed.
-    private(set) var openSockets: [ProcessIdentity: Int] = [:]
     private(set) var processes: ProcessTable
     private(set) var interfaces = InterfaceAccounts()
     private(set) var loss = CaptureLoss()
@@ -38,12 +31,9 @@ public struct Ledger: Sendable, Codable {
     private(set) var lastTick: Moment?
     /// The last look since that tick.
     private(set) var lastLook: Moment?
-    private var closedSockets = ClosedSockets()
-    private(set) var presumedClosed = PresumedClosedSockets()
     private(set) var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
-    private var absences = Absences()
     private(set) var goneSockets = GoneSockets()
     private(set) var reports = ReportAccounts()
     private var contacts = ContactLog()
@@ -103,10 +93,8 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func renewClasses() {
-        let classes = self.configuration.classes
         self.destinations.renewClasses()
-        self.sockets.renewClasses(classes)
-        self.presumedClosed.renewClasses(classes)
+        self.sockets.renewClasses(self.configuration.classes)
     }
 
     /// Goes on with another capture, which knows nothing of the last one. Its sockets may have the serials of other
@@ -116,13 +104,8 @@ public struct Ledger: Sendable, Codable {
     /// - Parameter uncountedNanoseconds: How long nothing counted in between.
     public mutating func changeCapture(uncountedNanoseconds: UInt64) {
         for serial in self.sockets.accounts.keys { self.closeWithoutRecord(serial) }
-        for serial in self.sockets.accounts.keys {
-            if let socket = self.sockets.removeClosed(serial) { self.bury(socket) }
-        }
-        for socket in self.presumedClosed.takeAll() { self.bury(socket) }
-        self.closedSockets = ClosedSockets()
-        self.reports.claims.forgetLateSockets()
-        (self.moving, self.pending, self.absences) = ([], [], Absences())
+        for socket in self.sockets.accounts.values { self.keepForAudits(socket) }
+        self.sockets = SocketTable()
         self.rowGeneration = 0
         self.loss.uncountedNanoseconds +|= uncountedNanoseconds
         self.earlierLoss = self.loss
@@ -133,11 +116,8 @@ public struct Ledger: Sendable, Codable {
     public var withoutSockets: Ledger {
         var sums = self
         sums.sockets = SocketTable()
-        sums.closedSockets = ClosedSockets()
-        sums.presumedClosed = PresumedClosedSockets()
         sums.goneSockets = GoneSockets()
         sums.reports = self.reports.sumsAlone
-        (sums.moving, sums.pending, sums.openSockets) = ([], [], [:])
         return sums
     }
 
@@ -146,10 +126,8 @@ public struct Ledger: Sendable, Codable {
         case .socket(let observation):
             self.absorb(observation)
         case .owner(let socket, let owner):
-            // The daemon reads owners after their socket. If the socket is no longer listed, the bytes of the owner
-            // have been counted.
-            guard let growth = self.sockets.change(socket, { $0.absorb(owner) }) else { return }
-            self.moving.insert(socket)
+            // The daemon reads owners after their socket.
+            guard let growth = self.sockets.absorb(owner, of: socket) else { return }
             if growth.isBackwards { self.countersBackwards += 1 }
             self.credit(growth, of: socket)
         case .rows(let rows):
@@ -159,7 +137,7 @@ public struct Ledger: Sendable, Codable {
         case .missing(let serials):
             for serial in serials { self.presumeClosed(serial) }
         case .openSockets(let census):
-            self.close(missingIn: census)
+            for serial in self.sockets.missing(in: census) { self.presumeClosed(serial) }
         case .details(let process, let details):
             self.processes.resolve(process, as: details)
         case .usersNamed(let names):
@@ -183,13 +161,10 @@ public struct Ledger: Sendable, Codable {
             self.loss = self.earlierLoss + loss
         case .reports(let reports, let dropped):
             guard !reports.isEmpty || self.reports.isNews(dropped: dropped) || self.reports.isWaiting else { return }
-            let round = ReportRound(
-                sockets: self.sockets,
-                lateSockets: self.reports.claims.lateSockets,
-                processes: self.processes.accounts.values,
-                bootedAt: self.bootedAt
-            )
+            let round = ReportRound(processes: self.processes.accounts.values, bootedAt: self.bootedAt)
+            swap(&round.sockets, &self.sockets)
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
+            swap(&round.sockets, &self.sockets)
         case .tick(let wall, let boottime):
             self.tick(wall: wall, boottime: boottime)
         case .look(let wall, let boottime):
@@ -217,26 +192,14 @@ public struct Ledger: Sendable, Codable {
     /// What processes have reached since the last call.
     public mutating func takeContacts() -> ContactSums { self.contacts.take(self.processes) }
 
-    private mutating func absorb(_ observation: SocketObservation) {
-        let presumed = self.presumedClosed.take(observation.serial)
-        self.reports.claims.returnToList(observation.serial)
-        let growth = self.sockets.absorb(observation, after: presumed)
-        self.moving.insert(observation.serial)
-        if observation.pendingSent ?? 0 > 0 { self.pending.insert(observation.serial) }
-        if growth.isReopened { self.countOpen(observation.serial, by: 1, except: growth.newOwners) }
+    private mutating func absorb(_ observation: SocketObservation, isPresumed: Bool = false) {
+        let growth = self.sockets.absorb(observation, isPresumed: isPresumed)
         // The poll method computes its counters from several counters, which are not of one moment.
         if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
         self.credit(growth, of: observation.serial)
-        if growth.isEnd { self.countOpen(observation.serial, by: -1) }
-        // The record of the end may come after the socket was presumed closed and left the list.
-        guard growth.isEnd || presumed != nil && growth.wasClosed else { return }
-        let surplus = self.closedSockets.append(
-            observation.serial,
-            of: observation.payer,
-            isShared: observation.isShared,
-            within: self.retention.closedSocketLimit
-        )
-        self.forget(surplus)
+        guard growth.isNewlyClosed else { return }
+        let limit = self.retention.closedSocketLimit
+        self.forget(self.sockets.close(observation.serial, isShared: observation.isShared, within: limit))
     }
 
     /// Credits rows: bytes of no listed socket.
@@ -264,33 +227,16 @@ public struct Ledger: Sendable, Codable {
         self.goneSockets.bury(row)
     }
 
-    private mutating func close(missingIn census: SocketCensus) {
-        let missing = self.sockets.accounts.values.lazy.filter { account in
-            let socket = account.observation
-            return !account.isClosed && !census.serials.contains(socket.serial)
-                && census.covers(socket.transport, in: socket.networkNamespace)
-        }
-        let gone = self.absences.note(missing.map(\.observation.serial))
-        // A census of some sockets may miss a living one that has left the kernel's tables. So it presumes no more than
-        // have room: beyond that, the bytes of one that comes back would count twice. The others stay listed.
-        let isCertain = census.namespaces == nil
-        let listed = isCertain ? 0 : self.sockets.accounts.values.count { $0.isPresumedClosed }
-        let limit = isCertain ? gone.count : max(0, self.presumedClosed.room - listed)
-        for serial in gone.prefix(limit) { self.presumeClosed(serial) }
-    }
-
     /// The socket was missing too often. If the ledger sees the socket again, its account goes on.
     private mutating func presumeClosed(_ serial: UInt64) {
         guard let account = self.sockets[serial], !account.isClosed else { return }
-        // First, because absorb(_:) may have to remove the socket from the list at once.
-        self.sockets.change(serial) { $0.isPresumedClosed = true }
-        self.absorb(account.lastObservation(at: self.lastTick?.boottime ?? 0))
+        self.absorb(account.lastObservation(at: self.lastTick?.boottime ?? 0), isPresumed: true)
     }
 
     /// The socket closed without a record, and rows have what it moved since its last observation. TCP's own account
     /// and the packets of that time are gone.
     private mutating func closeWithoutRecord(_ serial: UInt64) {
-        if let presumed = self.presumedClosed.take(serial) { return self.bury(presumed) }
+        if let unlisted = self.sockets.takeUnlisted(serial) { return self.forget([unlisted]) }
         guard let account = self.sockets[serial], !account.isClosed else { return }
         var last = account.lastObservation(at: self.lastTick?.boottime ?? 0)
         last.stream?.isPartial = true
@@ -308,7 +254,6 @@ public struct Ledger: Sendable, Codable {
             else { continue }
             self.processes.credit(payload, to: owner)
         }
-        for process in growth.newOwners where !growth.wasClosed { self.openSockets[process, default: 0] += 1 }
         if growth.retransmitted > 0 {
             // Retransmissions belong to the socket. If several processes use the socket, the process that sends most
             // caused them.
@@ -358,11 +303,7 @@ public struct Ledger: Sendable, Codable {
         self.lastLook = nil
         self.forgetClosedSockets(boottime: boottime)
         self.surveyPending()
-        let moving = self.moving
-        for serial in moving {
-            let isMoving = self.sockets.change(serial) { $0.tick(seconds: seconds) }
-            if isMoving != true { self.moving.remove(serial) }
-        }
+        self.sockets.tick(seconds: seconds)
         self.processes.tick(at: boottime, seconds: seconds)
         self.totalMeter.tick(self.totals.payloadSoFar, seconds: seconds)
         self.interfaces.tick(seconds: seconds)
@@ -393,11 +334,11 @@ public struct Ledger: Sendable, Codable {
     private mutating func forgetClosedSockets(boottime: UInt64) {
         let retention = self.retention
         // First, to make room for those that leave the list.
-        self.reports.claims.forgetLateSockets(
+        self.sockets.forgetLate(
             closedBefore: boottime -| retention.lateSockets.nanoseconds,
             within: retention.lateSocketLimit
         )
-        let closed = self.closedSockets.takeForgettable(
+        let closed = self.sockets.unlistClosed(
             listedSince: boottime -| retention.closedSockets.nanoseconds,
             at: boottime,
             within: retention.closedSocketLimit
@@ -405,20 +346,17 @@ public struct Ledger: Sendable, Codable {
         self.forget(closed)
     }
 
-    private mutating func forget(_ serials: [UInt64]) {
-        for serial in serials {
-            guard let socket = self.sockets.removeClosed(serial) else { continue }
-            self.moving.remove(serial)
-            if socket.isPresumedClosed {
-                for oldest in self.presumedClosed.keep(socket) { self.bury(oldest) }
-            } else {
-                self.bury(socket)
-            }
+    /// The sockets are closed for good. Only what late reports may claim of them stays.
+    private mutating func forget(_ sockets: [SocketAccount]) {
+        for socket in sockets {
+            let user = socket.isPresumed ? nil : self.reports.payer(ofLateReportsOf: socket, in: self.processes)
+            self.sockets.keepLate(socket, of: user, within: self.retention.lateSocketLimit)
+            self.keepForAudits(socket)
         }
     }
 
-    private mutating func bury(_ socket: SocketAccount) {
-        self.reports.leaveList(socket, in: self.processes, within: self.retention.lateSocketLimit)
+    /// The audits keep what the socket moved.
+    private mutating func keepForAudits(_ socket: SocketAccount) {
         let evidence = socket.evidence
         let whole = evidence.tallies
         self.goneSockets.bury(whole)
@@ -435,11 +373,7 @@ public struct Ledger: Sendable, Codable {
         self.processes.forgetPending()
         self.totals.pendingSent = 0
         self.destinations.forgetPending()
-        for serial in self.pending {
-            guard let socket = self.sockets[serial], !socket.isClosed, socket.bytes.pendingSent > 0 else {
-                self.pending.remove(serial)
-                continue
-            }
+        for socket in self.sockets.takePending() {
             let pending = socket.bytes.pendingSent
             // If several processes use the socket, the ledger does not know which process's call is at work.
             if socket.owners.count == 1, let owner = socket.owners.first {
@@ -449,17 +383,6 @@ public struct Ledger: Sendable, Codable {
             if let destination = socket.destination {
                 self.destinations.add(ByteCounts(pendingSent: pending), to: destination)
             }
-        }
-    }
-
-    /// A socket closed, or is open after all.
-    ///
-    /// - Parameter newcomers: Processes that are counted elsewhere.
-    private mutating func countOpen(_ serial: UInt64, by number: Int, except newcomers: [ProcessIdentity] = []) {
-        guard let owners = self.sockets[serial]?.owners else { return }
-        for owner in owners where !newcomers.contains(owner) {
-            let open = self.openSockets[owner, default: 0] + number
-            self.openSockets[owner] = open > 0 ? open : nil
         }
     }
 

@@ -12,14 +12,14 @@ struct ListedSockets {
     /// Open sockets without a place in the list.
     private(set) var unlisted: [UInt64] = []
 
-    init(_ sockets: [UInt64: SocketAccount], moving: Set<UInt64>, limit: Ledger.Retention.Limit) {
-        self.listed = sockets.keys.sorted()
+    init(_ sockets: SocketTable, limit: Ledger.Retention.Limit) {
+        self.listed = sockets.accounts.lazy.filter { $0.value.isListed }.map(\.key).sorted()
         // Closed sockets have a limit of their own.
         guard self.listed.count > limit.ofUser else { return }
         var ofUser: [PayingUser: [(serial: UInt64, isMoving: Bool, bytes: UInt64)]] = [:]
-        for (serial, socket) in sockets where !socket.isClosed {
+        for (serial, socket) in sockets.accounts where !socket.isClosed {
             ofUser[socket.observation.payer, default: []]
-                .append((serial, moving.contains(serial), socket.bytes.payload.total))
+                .append((serial, sockets.moving.contains(serial), socket.bytes.payload.total))
         }
         let places = FairShare.kept(of: ofUser.mapValues(\.count), within: limit)
         for (user, var open) in ofUser {

@@ -36,6 +36,8 @@ struct SocketAccount: Codable {
         var isReopened = false
         /// The socket had closed before this growth.
         var wasClosed = false
+        /// The socket is listed as closed from now on: it ended, or its record came after it had left the list.
+        var isNewlyClosed = false
 
         var payload: PayloadBytes { self.owners.reduce(self.unowned) { $0 + $1.payload } }
         /// The growth of the whole socket.
@@ -49,10 +51,13 @@ struct SocketAccount: Codable {
         }
     }
 
+    /// Where the socket is in its life: ``SocketTable`` has the way.
+    private enum Phase: UInt8, Codable {
+        case open, closed, presumed, unlisted
+    }
+
     private(set) var observation: SocketObservation
-    private(set) var isClosed = false
-    /// The ledger closed the socket because it was missing. The kernel did not say that it closed.
-    var isPresumedClosed = false
+    private var phase = Phase.open
     private var ends: SocketEnds?
     /// Where the growth counts; `nil` until that is decided, and for a socket without a remote address.
     private(set) var destination: Destination?
@@ -78,6 +83,23 @@ struct SocketAccount: Codable {
         // on.
         let isFromBirth = observation.wire?.quality == .exact || !observation.preexisting
         self.wireBaseline = isFromBirth ? SocketWire() : observation.wire ?? SocketWire()
+    }
+
+    var isClosed: Bool { self.phase != .open }
+
+    /// The ledger closed the socket because it was missing. The kernel did not say that it closed.
+    var isPresumed: Bool { self.phase == .presumed || self.phase == .unlisted }
+
+    var isListed: Bool { self.phase != .unlisted }
+
+    /// The ledger gives up a presumed socket.
+    mutating func unlist() { self.phase = .unlisted }
+
+    /// - Returns: Whether the socket was not listed.
+    mutating func returnToList() -> Bool {
+        guard !self.isListed else { return false }
+        self.phase = .presumed
+        return true
     }
 
     /// Sets the destination, unless the socket's addresses have changed meanwhile.
@@ -118,23 +140,24 @@ struct SocketAccount: Codable {
     /// Takes a later, equal or earlier observation of the same socket. Counters only rise. For all other fields the
     /// last observation counts. An observation after the end does not reopen the socket, unless the end was only
     /// presumed.
-    mutating func absorb(_ observation: SocketObservation) -> Growth {
+    ///
+    /// - Parameter isPresumed: As for ``SocketTable/absorb(_:isPresumed:)``.
+    mutating func absorb(_ observation: SocketObservation, isPresumed: Bool) -> Growth {
         var growth = Growth()
         if observation.isOlder(than: self.observation) {
             // The later observation has all that this one says.
             (growth.wasClosed, growth.ends, growth.destination) = (self.isClosed, self.ends, self.destination)
             return growth
         }
-        if self.isPresumedClosed && observation.closedBoottimeNanoseconds == nil {
-            self.isPresumedClosed = false
-            growth.isReopened = self.isClosed
-            self.isClosed = false
+        if self.isPresumed && observation.closedBoottimeNanoseconds == nil {
+            growth.isReopened = true
+            self.phase = .open
         }
         let wasClosed = self.isClosed
-        if !self.isClosed {
+        if !wasClosed {
             self.observation = observation
-            self.isClosed = observation.closedBoottimeNanoseconds != nil
-            growth.isEnd = self.isClosed
+            growth.isEnd = observation.closedBoottimeNanoseconds != nil
+            if growth.isEnd { self.phase = isPresumed ? .presumed : .closed }
             self.updateEnds()
         }
         growth.wasClosed = wasClosed

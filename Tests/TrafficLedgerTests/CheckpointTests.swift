@@ -35,7 +35,7 @@ struct CheckpointTests {
             self.balance = fixture.balance
             self.metrics = fixture.metrics
             self.capture = ledger.withLosses(fixture.capture)
-            self.openSockets = ledger.openSockets
+            self.openSockets = ledger.sockets.openByProcess
             // These lists have no order.
             self.reading.evidence.packets.sort { ($0.networkNamespace, $0.index) < ($1.networkNamespace, $1.index) }
             self.reading.evidence.disputed.sort { $0.serial < $1.serial }
@@ -184,7 +184,7 @@ struct CheckpointTests {
             both.absorb(event)
         }
         both.changeCapture(uncountedNanoseconds: 7)
-        #expect(both.sockets.accounts.isEmpty && both.openSockets.isEmpty)
+        #expect(both.sockets.accounts.isEmpty && both.sockets.openByProcess.isEmpty)
         #expect(Everything(both).balance.bytes == Everything(first).balance.bytes)
         both = try Self.restored(both)
         for event in events(seed + 1_000) {
@@ -193,7 +193,7 @@ struct CheckpointTests {
         }
         let sums = [first, second, both].map { Everything($0).balance.bytes }
         #expect(sums[2] == sums[0] + sums[1] && sums[0].payload.total > 0 && sums[1].payload.total > 0)
-        #expect(both.openSockets == second.openSockets)
+        #expect(both.sockets.openByProcess == second.sockets.openByProcess)
         #expect(both.loss == first.loss + second.loss + CaptureLoss(uncountedNanoseconds: 7))
         let dropped = [first, second, both].map { $0.reports.counters.droppedDatagrams }
         #expect(dropped[2] == dropped[0] + dropped[1])

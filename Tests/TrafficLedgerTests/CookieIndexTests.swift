@@ -37,7 +37,8 @@ struct CookieIndexTests {
             Self.step(&f, &random)
             let sockets = f.ledger.sockets
             for cookie in Self.cookies {
-                let holders = sockets.accounts.filter { $0.value.observation.cookie.rawValue == cookie }.map(\.key)
+                let holders = sockets.accounts
+                    .filter { $0.value.isListed && $0.value.observation.cookie.rawValue == cookie }.map(\.key)
                 let isUnique = cookie != 0 && holders.count == 1
                 #expect(sockets.cookies[SocketCookie(rawValue: cookie)] == (isUnique ? holders[0] : nil))
                 counts[min(holders.count, 2)] += 1

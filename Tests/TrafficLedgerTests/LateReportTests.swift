@@ -169,11 +169,10 @@ struct LateReportTests {
         for event in RandomEvents.events(seed: seed, rounds: 90) {
             ledger.absorb(event)
             guard case .tick = event else { continue }
-            let listed = Set(ledger.sockets.accounts.keys)
-            let presumed = Set(ledger.presumedClosed.accounts.map(\.observation.serial))
-            try #require(listed.isDisjoint(with: ledger.reports.claims.lateSockets.serials))
-            let claimed = Set(ledger.reports.claims.bySocket.keys).subtracting(listed).subtracting(presumed)
-            try #require(claimed.isSubset(of: ledger.reports.claims.lateSockets.serials))
+            let sockets = ledger.sockets
+            try #require(sockets.accounts.keys.allSatisfy { sockets.late[$0] == nil })
+            let claimed = sockets.claims.keys.filter { sockets[$0] == nil }
+            try #require(claimed.allSatisfy { sockets.late[$0] != nil })
             late += claimed.count
         }
         #expect(late > 0)
@@ -182,7 +181,7 @@ struct LateReportTests {
         for second in 0..<4 as Range<UInt64> {
             ledger.absorb(.tick(at: Timestamp(nanosecondsSinceEpoch: 0), boottimeNanoseconds: end + second))
         }
-        #expect(ledger.reports.claims.lateSockets.serials.isEmpty)
+        #expect(ledger.sockets.late.serials.isEmpty)
     }
 
     @Test("sockets without anything to claim take no places: no payload, no cookie, no connection")
@@ -255,7 +254,7 @@ struct LateReportTests {
             Report.Record.response(90_000 + index, from: index * 100, to: index * 100 + 60)
         }
         fixture.report(open)
-        #expect(fixture.ledger.reports.claims.bySocket[7]?.rangeCount == Int(one))
+        #expect(fixture.ledger.sockets.claims[7]?.rangeCount == Int(one))
         fixture.tick(after: 60)
         #expect(fixture.claimed == [7])
     }
@@ -263,7 +262,7 @@ struct LateReportTests {
     @Test("a socket with too many owners can't be reported of once it has left the list", arguments: [0, 1])
     func manyOwners(more: Int32) {
         var fixture = Self.server()
-        let most = Int32(LateSockets.mostOwners)
+        let most = Int32(LateSocket.mostOwners)
         Self.close(100..<101, in: &fixture, sharers: 20..<(20 + most - 1 + more))
         fixture.tick()
         fixture.tick(after: 30)
@@ -277,10 +276,10 @@ extension LedgerFixture {
     fileprivate var counters: ReportCounters { self.ledger.reports.counters }
 
     /// Serials of sockets that have left the list.
-    fileprivate var late: Set<UInt64> { Set(self.ledger.reports.claims.lateSockets.serials) }
+    fileprivate var late: Set<UInt64> { Set(self.ledger.sockets.late.serials) }
 
     /// Serials of sockets with claims.
-    fileprivate var claimed: Set<UInt64> { Set(self.ledger.reports.claims.bySocket.keys) }
+    fileprivate var claimed: Set<UInt64> { Set(self.ledger.sockets.claims.keys) }
 
     /// Until nothing waits for the kernel's counts any more.
     fileprivate mutating func settleAll() {

@@ -351,7 +351,7 @@ struct RowTests {
         f.tick(after: 10)
         let (stranger, first) = (F.process(7), UInt64(1_000))
         // So many that a few would hardly be left, if each id had places of its own.
-        let count = UInt64(PresumedClosedSockets.limit) + 10_000
+        let count = UInt64(SocketTable.unlistedLimit) + 10_000
         for serial in first..<first + count {
             f.absorb(F.socket(serial, [self.owner(stranger, uid: flooder.uid(Int(serial)), sent: 1, name: "flood")]))
         }
@@ -379,12 +379,12 @@ struct RowTests {
         f.absorb(.missing(Array(1...serial)))
         f.tick()
         f.tick(after: 10)
-        #expect(f.ledger.presumedClosed.accounts.count == 1_023)
+        #expect(f.ledger.sockets.accounts.count == 1_023)
         #expect(f.snapshot.totals.bytes.payload.sent == serial)
         // Each that is still there goes on, and the others are as many as the kernel says are closed for good.
         f.absorb(.closedUnrecorded(Array(1...serial)))
         f.tick()
-        #expect(f.ledger.presumedClosed.accounts.isEmpty && f.ledger.presumedClosed.room == PresumedClosedSockets.limit)
+        #expect(f.ledger.sockets.accounts.isEmpty && Array(f.ledger.sockets.unlistedAccounts).isEmpty)
     }
 
     @Test("a socket that was taken for closed and then reported as closed without a record stays in the audit")

@@ -7,7 +7,7 @@ struct ClaimedSocket: Codable {
     var wireBytes: UInt64
     var preexisting: Bool
     var connect: ConnectTimes?
-    /// It is among the ``LateSockets``.
+    /// It is among ``SocketTable/late``.
     var isLate: Bool
 
     init(_ account: SocketAccount, isLate: Bool = false) {

@@ -2,91 +2,73 @@ import TrafficModel
 
 /// Closed sockets that are no longer listed, and whose reports may still come. A program on a busy machine, or behind
 /// others in the queue of the daemon's socket, may report late.
-///
-/// Only what a claim is checked against is kept, and only of connections of processes that report.
 struct LateSockets: Codable {
-    private struct Kept: Codable {
-        var socket: ClaimedSocket
-        var cookie: SocketCookie
-        var owners: [ProcessIdentity]
-        var user: PayingUser
+    private var bySerial: [UInt64: LateSocket] = [:]
+    /// The next to be forgotten, of each user.
+    private var queue = FairQueue<Place>()
+
+    private struct Place: Codable, Sendable {
+        var serial: UInt64
+        /// `CLOCK_BOOTTIME`, nanoseconds.
+        var closedAt: UInt64
     }
-
-    /// A socket with more owners is not kept: the limits count sockets, and not owners.
-    static let mostOwners = 16
-
-    private var bySerial: [UInt64: Kept] = [:]
-    private var cookies = CookieIndex()
-    private var queue = FairQueue<ClosedSocket>()
 
     var serials: some Collection<UInt64> { self.bySerial.keys }
 
-    func has(_ cookie: SocketCookie) -> Bool { self.cookies.contains(cookie) }
+    subscript(serial: UInt64) -> LateSocket? { self.bySerial[serial] }
 
-    /// Finds a socket, and whether the process has used it.
-    subscript(cookie: SocketCookie, of process: ProcessIdentity) -> (socket: ClaimedSocket, isOwned: Bool)? {
-        guard let kept = self.cookies[cookie].flatMap({ self.bySerial[$0] }) else { return nil }
-        return (kept.socket, kept.owners.contains(process))
-    }
-
-    /// - Parameters:
-    ///   - account: A closed socket that is not here.
-    ///   - user: Whose place the socket takes.
-    /// - Returns: Sockets of which no report counts any more.
-    mutating func keep(_ account: SocketAccount, of user: PayingUser, within limit: UserLimit) -> [UInt64] {
-        let (serial, observation) = (account.observation.serial, account.observation)
-        guard account.owners.count <= Self.mostOwners, Self.isClaimable(account) else { return [serial] }
-        self.bySerial[serial] = Kept(
-            socket: ClaimedSocket(account, isLate: true),
-            cookie: observation.cookie,
-            owners: Array(account.owners),
-            user: user
-        )
-        self.cookies.add(observation.cookie, of: serial)
-        let closedAt = observation.closedBoottimeNanoseconds ?? 0
-        let closed = ClosedSocket(serial: serial, closedAt: closedAt)
-        let surplus = self.queue.append(closed, of: user, within: limit).map(\.serial)
-        for serial in surplus { self.drop(serial) }
-        return surplus
-    }
-
-    /// Whether messages could be claimed of the socket. The others must take no places: strangers may connect to a server
-    /// and send nothing, and the server itself may ask for many names over UDP.
-    private static func isClaimable(_ account: SocketAccount) -> Bool {
-        account.observation.transport.hasConnections && account.observation.cookie.rawValue != 0
-            && (account.bytes.payload.total > 0 || account.observation.preexisting)
+    /// - Parameter socket: One that is not here.
+    /// - Returns: Sockets beyond the limits, of which no report counts any more.
+    mutating func keep(_ socket: LateSocket, within limit: UserLimit) -> [LateSocket] {
+        let serial = socket.claimed.serial
+        self.bySerial[serial] = socket
+        let place = Place(serial: serial, closedAt: socket.closedAt)
+        return self.drop(self.queue.append(place, of: socket.user, within: limit))
     }
 
     /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
-    mutating func takeForgettable(closedBefore moment: UInt64, within limit: UserLimit) -> [UInt64] {
-        let taken = self.queue.take(within: limit) { $0.closedAt < moment }.map(\.serial)
-        for serial in taken { self.drop(serial) }
-        return taken
+    mutating func takeForgettable(closedBefore moment: UInt64, within limit: UserLimit) -> [LateSocket] {
+        self.drop(self.queue.take(within: limit) { $0.closedAt < moment })
     }
 
-    mutating func takeAll() -> [UInt64] {
-        defer { self = LateSockets() }
-        return Array(self.bySerial.keys)
+    private mutating func drop(_ places: [Place]) -> [LateSocket] {
+        places.compactMap { self.bySerial.removeValue(forKey: $0.serial) }
     }
 
-    /// Removes a socket that is listed again.
-    ///
-    /// - Returns: `false`: it was not here.
-    mutating func remove(_ serial: UInt64) -> Bool {
-        guard let user = self.bySerial[serial]?.user else { return false }
-        self.queue.remove(of: user) { $0.serial == serial }
-        self.drop(serial)
-        return true
-    }
-
-    private mutating func drop(_ serial: UInt64) {
-        if let kept = self.bySerial.removeValue(forKey: serial) { self.cookies.remove(kept.cookie, of: serial) }
+    /// - Returns: `nil`: the socket was not here.
+    mutating func remove(_ serial: UInt64) -> LateSocket? {
+        guard let socket = self.bySerial.removeValue(forKey: serial) else { return nil }
+        self.queue.remove(of: socket.user) { $0.serial == serial }
+        return socket
     }
 }
 
-/// A socket that will be forgotten.
-private struct ClosedSocket: Codable, Sendable {
-    var serial: UInt64
+/// What is kept of a socket for late reports: only what a claim is checked against, and only of a connection of a process
+/// that reports.
+struct LateSocket: Codable {
+    /// A socket with more owners is not kept: the limits count sockets, and not owners.
+    static let mostOwners = 16
+
+    let claimed: ClaimedSocket
+    let cookie: SocketCookie
+    let owners: [ProcessIdentity]
+    /// Whose place it takes.
+    let user: PayingUser
     /// `CLOCK_BOOTTIME`, nanoseconds.
-    var closedAt: UInt64
+    let closedAt: UInt64
+
+    /// - Returns: `nil` if no message can be claimed of the socket. Such sockets must take no places: strangers may
+    ///   connect to a server and send nothing, and the server itself may ask for many names over UDP.
+    init?(_ account: SocketAccount, of user: PayingUser) {
+        let observation = account.observation
+        guard account.owners.count <= Self.mostOwners,
+            observation.transport.hasConnections && observation.cookie.rawValue != 0,
+            account.bytes.payload.total > 0 || observation.preexisting
+        else { return nil }
+        self.claimed = ClaimedSocket(account, isLate: true)
+        self.cookie = observation.cookie
+        self.owners = Array(account.owners)
+        self.user = user
+        self.closedAt = observation.closedBoottimeNanoseconds ?? 0
+    }
 }

@@ -4,10 +4,6 @@ import TrafficModel
 extension ReportAccounts {
     var isWaiting: Bool { !self.waiting.isEmpty }
 
-    func explained(ofSocket serial: UInt64) -> PayloadBytes {
-        self.claims.bySocket[serial]?.explained ?? PayloadBytes()
-    }
-
     var endpointUsages: [EndpointUsage] { self.endpoints.byRoute }
 
     var endpointSums: [EndpointSum] { self.endpoints.sumsByRoute }

@@ -36,7 +36,6 @@ struct ReportAccounts: Codable {
     private(set) var counters = ReportCounters()
     /// Datagrams that found no room before the present daemon began.
     private var droppedBefore: UInt64 = 0
-    var claims = ClaimTable()
     private(set) var endpoints = EndpointTotals()
     private(set) var exchanges = ExchangeTable()
     private(set) var waiting = WaitingRecords()
@@ -150,13 +149,13 @@ struct ReportAccounts: Codable {
         }
     }
 
-    /// A closed socket leaves the list. Reports may come later, but not if the end is only presumed: then it was long ago.
-    mutating func leaveList(_ socket: SocketAccount, in processes: ProcessTable, within limit: UserLimit) {
+    /// - Returns: Whose places the socket may take while late reports of it may come: those of the user whose process
+    ///   reports. `nil`: none of its processes does.
+    func payer(ofLateReportsOf socket: SocketAccount, in processes: ProcessTable) -> PayingUser? {
         let reporters = socket.owners.filter { self.isReporting($0) }
         // The same one, also after a restart: the owners have no order.
         let reporter = reporters.min { ($0.startBoottimeNanoseconds, $0.pid) < ($1.startBoottimeNanoseconds, $1.pid) }
-        let user = reporter.map { processes[$0].map { PayingUser($0.details.uid) } ?? socket.observation.payer }
-        self.claims.leaveList(socket, of: socket.isPresumedClosed ? nil : user, within: limit)
+        return reporter.map { processes[$0].map { PayingUser($0.details.uid) } ?? socket.observation.payer }
     }
 
     /// A process that exited has no endpoints of its own any more. Reports that it sent before may still come.
@@ -214,7 +213,7 @@ struct ReportAccounts: Codable {
         let payload = socket.payload
         let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
         if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
-        self.explained +|= self.claims.claim(connection, of: socket, by: sender).total
+        self.explained +|= round.sockets.claim(connection, of: socket, by: sender).total
         return .settled
     }
 
@@ -245,7 +244,7 @@ struct ReportAccounts: Codable {
                 self.counters[keyPath: reason] += 1
                 rejected += 1
             }
-            if let socket = found?.socket { self.settle(&claim, isServer: isServer, of: socket, by: sender) }
+            if let socket = found?.socket { self.settle(&claim, isServer: isServer, of: socket, by: sender, round) }
         }
         self.counters.duplicate += claim.duplicates
         self.counters.malformedRecords += claim.contradictions
@@ -273,13 +272,14 @@ struct ReportAccounts: Codable {
         _ claim: inout ExchangeClaim,
         isServer: Bool,
         of socket: ClaimedSocket,
-        by sender: ReportSender
+        by sender: ReportSender,
+        _ round: ReportRound
     ) {
         if let request = claim.request, request.hasPlace {
-            claim.request = self.settle(request, isSent: !isServer, &claim.connection, of: socket, by: sender)
+            claim.request = self.settle(request, isSent: !isServer, &claim.connection, of: socket, by: sender, round)
         }
         if let response = claim.response, response.hasPlace {
-            claim.response = self.settle(response, isSent: isServer, &claim.connection, of: socket, by: sender)
+            claim.response = self.settle(response, isSent: isServer, &claim.connection, of: socket, by: sender, round)
         }
     }
 
@@ -288,9 +288,10 @@ struct ReportAccounts: Codable {
         isSent: Bool,
         _ connection: inout ConnectionStart?,
         of socket: ClaimedSocket,
-        by sender: ReportSender
+        by sender: ReportSender,
+        _ round: ReportRound
     ) -> ExchangeClaim.Message? {
-        let result = self.claims.claim(message.interval, isSent: isSent, of: socket, by: sender)
+        let result = round.sockets.claim(message.interval, isSent: isSent, of: socket, by: sender)
         switch result.verdict {
         case .accepted: break
         case .duplicate:

@@ -12,7 +12,7 @@ struct ReportSender {
     var group: EndpointTotals.Group?
 }
 
-/// The kernel's counts after a round of observations. The ledger looks up in them what a report tells of.
+/// The kernel's counts after a round of observations, in which the ledger looks up what a report tells of.
 final class ReportRound {
     /// A socket, and the process that asked for it last.
     private struct Known {
@@ -21,22 +21,16 @@ final class ReportRound {
         var isOwned: Bool
     }
 
-    private let sockets: SocketTable
-    private let lateSockets: LateSockets
+    /// The ledger's own. The round has them while it reads reports, because a second reference would make the first
+    /// claim copy them.
+    var sockets = SocketTable()
     /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Known] = [:]
     private var processes: [Int32: [(identity: ProcessIdentity, users: Set<UInt32>)]] = [:]
     /// Wall clock at `CLOCK_BOOTTIME` 0.
     private let bootedAt: Int64
 
-    /// - Parameter lateSockets: Those of ``ClaimTable``.
-    init(
-        sockets: SocketTable,
-        lateSockets: LateSockets,
-        processes: some Collection<ProcessAccount>,
-        bootedAt: Int64
-    ) {
-        (self.sockets, self.lateSockets) = (sockets, lateSockets)
+    init(processes: some Collection<ProcessAccount>, bootedAt: Int64) {
         self.bootedAt = bootedAt
         for process in processes {
             self.processes[process.identity.pid, default: []].append((process.identity, process.users))
@@ -63,10 +57,10 @@ final class ReportRound {
         if let index, self.known.values[index].process == process {
             return (self.known.values[index].socket, self.known.values[index].isOwned)
         }
-        let name = SocketCookie(rawValue: cookie)
-        guard self.sockets.cookies.contains(name) else { return self.lateSockets[name, of: process] }
         // A cookie of several sockets names none of them.
-        guard let account = self.sockets[name], !self.lateSockets.has(name) else { return nil }
+        guard let serial = self.sockets.cookies[SocketCookie(rawValue: cookie)] else { return nil }
+        if let late = self.sockets.late[serial] { return (late.claimed, late.owners.contains(process)) }
+        guard let account = self.sockets[serial] else { return nil }
         let isOwned = account.isOwned(by: process)
         let socket = index.map { self.known.values[$0].socket } ?? ClaimedSocket(account)
         self.known[cookie] = Known(socket: socket, process: process, isOwned: isOwned)

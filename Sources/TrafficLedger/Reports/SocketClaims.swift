@@ -11,7 +11,7 @@ struct SocketClaims: Codable {
     /// The ranges count against the allowance of this process: the first process that claimed any bytes.
     let holder: ProcessIdentity
     let user: PayingUser
-    /// The socket is among the ``LateSockets``.
+    /// The socket is among ``SocketTable/late``.
     var isLate: Bool
     private var sent = Coverage()
     private var received = Coverage()
