@@ -44,12 +44,6 @@ struct RowReader {
         var lastRead: UInt32?
         /// Closed sockets, by serial, whose end the ledger does not know yet.
         var ends: [UInt64]
-
-        /// The names in a checkpoint's head. Every version must be able to read that head, so they don't change.
-        private enum CodingKeys: String, CodingKey {
-            case readings, lastRead
-            case ends = "gone"
-        }
     }
 
     /// - Parameters:
