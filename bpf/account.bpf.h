@@ -113,7 +113,7 @@ static __always_inline bool take_slot(struct traffic_socket *socket, struct traf
  * freed: a reader must not see a counter fall.
  */
 static __noinline struct traffic_owner *find_or_take_slot(struct traffic_socket *socket, struct task_struct *task,
-						       u32 kernel)
+							  u32 kernel)
 {
 	struct caller caller = kernel ? kernel_caller() : caller_of(task);
 	struct traffic_owner_key key = {};

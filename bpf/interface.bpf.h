@@ -46,7 +46,10 @@ static __noinline struct traffic_interface *open_interface(const struct traffic_
  */
 static __always_inline struct traffic_interface *find_interface(u32 network_namespace, u32 index)
 {
-	struct traffic_interface_key key = { .network_namespace = network_namespace, .index = index | live.interface_mark };
+	struct traffic_interface_key key = {
+		.network_namespace = network_namespace,
+		.index = index | live.interface_mark,
+	};
 	struct traffic_interface *interface = bpf_map_lookup_elem(&interfaces, &key);
 
 	return interface ? interface : open_interface(&key);

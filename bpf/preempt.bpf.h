@@ -9,6 +9,7 @@
 #ifndef PREEMPT_BPF_H
 #define PREEMPT_BPF_H
 
+#include "compat.bpf.h"
 #include "maps.bpf.h"
 
 enum counted_call { COUNTED_SEND = 1, COUNTED_RECEIVE = 2 };

@@ -79,7 +79,8 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	 * byte.
 	 */
 	if (!socket->receive_mark)
-		start_receive(socket, live.baseline_done ? READ(tcp, rcv_nxt) - (u32)READ(tcp, bytes_received) : sequence);
+		start_receive(socket,
+			      live.baseline_done ? READ(tcp, rcv_nxt) - (u32)READ(tcp, bytes_received) : sequence);
 	if (sequence == (u32)socket->receive_mark)
 		return;
 	grown = delivered_since(socket, sk, tcp, socket->receive_mark, sequence);

@@ -8,6 +8,7 @@
 #ifndef ROWS_BPF_H
 #define ROWS_BPF_H
 
+#include "compat.bpf.h"
 #include "maps.bpf.h"
 #include "payer.bpf.h"
 

@@ -14,7 +14,7 @@
 #include "receive.bpf.h"
 #include "socket.bpf.h"
 
-/* Further programs. */
+/* Programs other than those for calls. */
 #include "interface.bpf.h"
 #include "wire.bpf.h"
 #include "iterate.bpf.h"
