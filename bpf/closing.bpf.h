@@ -2,11 +2,15 @@
 /*
  * What a closing socket leaves.
  *
- * A closing socket leaves a record in the ring. If its user's part of the ring is full, the record goes to the map
- * `deferred`. Each user may fill a part of that map between two sweeps. A socket whose last record may be lost with the
- * daemon (is_acknowledged()) has more room there. If that part is full too, the programs add the socket's bytes to the
- * rows of its processes (rows.bpf.h), where there is always room. A socket that moved nothing and has no record yet
- * leaves nothing.
+ *   closes ─┬─ nothing moved, no record so far ─► nothing
+ *           ├─ room in the ring ────────────────► record
+ *           ├─ else room in `deferred` ─────────► record at the next sweep
+ *           └─ else ────────────────────────────► rows (rows.bpf.h), where there is always room;
+ *                                                 if the daemon may list the socket: serial in `unrecorded_ends`
+ *
+ * Room: each user may fill a part of the ring until the daemon empties it, and a part of `deferred` until the daemon
+ * acknowledges a sweep. A socket whose last record may be lost with the daemon (`!outlives_daemon()`) has more room in
+ * `deferred`.
  *
  * Possibly no program runs at the end of a TCP socket, or no walk lists the socket between close(2) and that end
  * (`leaves_totals`). There a socket leaves its totals when its last file is gone: in the ring, or else as a copy in
@@ -76,7 +80,8 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 
 	wire = payload_since(wire.sent_bytes, wire.received_bytes, &last->wire, has_record);
 	if (second->start_boottime_ns) {
-		amounts.payload = payload_since(second->sent_bytes, second->received_bytes, &last->owners[1], has_record);
+		amounts.payload =
+			payload_since(second->sent_bytes, second->received_bytes, &last->owners[1], has_record);
 		amounts.wire.sent_bytes = share(wire.sent_bytes, part, whole);
 		amounts.wire.received_bytes = share(wire.received_bytes, part, whole);
 		wire.sent_bytes -= amounts.wire.sent_bytes;
@@ -100,7 +105,8 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 		fold(&nobody, &amounts);
 	}
 	amounts = (struct amounts){
-		.payload = payload_since(socket->unowned_sent_bytes, socket->unowned_received_bytes, &last->unowned, has_record),
+		.payload = payload_since(socket->unowned_sent_bytes, socket->unowned_received_bytes, &last->unowned,
+					 has_record),
 	};
 	if (amounts.payload.sent_bytes || amounts.payload.received_bytes) {
 		nobody.start_boottime_ns = 0;
@@ -124,7 +130,7 @@ static __always_inline u64 copy_key(u64 serial)
 }
 
 /*
- * If there is no room, the socket leaves no copy. Call this between lock_record() and unlock_record().
+ * If there is no room, the socket leaves no copy. Call this between trylock_record() and unlock_record().
  *
  * A program has no room for a record on its stack, so the map takes the socket as it is. Its `stream_sent` is from the
  * last sweep, and the counters have grown since; the next sweep, or the end, sets it again.
@@ -164,7 +170,7 @@ static __always_inline void leave_totals(struct traffic_socket *socket)
 	struct traffic_payer *payer;
 	struct traffic_socket *record;
 
-	if ((!has_last_record(socket) && moved_nothing(socket)) || !lock_record(socket, socket->serial))
+	if ((!has_last_record(socket) && moved_nothing(socket)) || !trylock_record(socket, socket->serial))
 		return;
 	payer = payer_of(socket);
 	record = reserve_record(payer);
@@ -197,9 +203,10 @@ static __always_inline bool defer(struct traffic_socket *socket, struct traffic_
 	 * half of the map.
 	 */
 	bool rows_may_lack_bytes = socket->flags & TRAFFIC_SOCKET_SHARED ||
-				   (has_last_record(socket) && !is_acknowledged(&socket->last_record));
+				   (has_last_record(socket) && !outlives_daemon(&socket->last_record));
 	bool was_listed = is_recorded && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
-	u32 limit = DEFERRED_LIMIT / (rows_may_lack_bytes ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_WITHOUT_RECORD);
+	u32 limit = DEFERRED_LIMIT /
+		    (rows_may_lack_bytes ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNRECORDED);
 	u64 serial = socket->serial;
 
 	if (!must_have_record && (!payer || payer->deferred >= limit))
@@ -218,18 +225,17 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	struct traffic_socket *record;
 	u64 serial = socket->serial;
 	struct traffic_payer *payer;
-	bool is_being_recorded, is_recorded, must_have_record;
+	bool is_being_recorded, is_recorded;
 
 	if (!serial || socket->closed_boottime_ns)
 		return 0;
 	socket->closed_boottime_ns = bpf_ktime_get_boot_ns();
+	/*
+	 * If another processor is writing a record of this socket, it is not known how many of its bytes that record
+	 * will have, so no amount can be subtracted for a row. At most one socket per processor is in this state.
+	 */
 	is_being_recorded = is_record_locked(socket);
 	is_recorded = is_being_recorded || has_last_record(socket);
-	/*
-	 * Another processor is writing a record of this socket. How many of its bytes that record will have is not
-	 * known, so no amount can be subtracted for a row. At most one socket per processor is in this state.
-	 */
-	must_have_record = is_being_recorded;
 	socket->record++;
 	COUNT_LOSS(closed_sockets, 1);
 	if (!is_recorded && moved_nothing(socket)) {
@@ -244,12 +250,13 @@ static __noinline int close_socket(struct traffic_socket *socket)
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, payer, is_recorded, must_have_record))
+	if (defer(socket, payer, is_recorded, is_being_recorded))
 		return 0;
 	if (socket->flags & TRAFFIC_SOCKET_SHARED)
 		COUNT_LOSS(shared_lost, 1);
 	COUNT_LOSS(closed_folded, fold_socket(socket));
-	if ((is_recorded || socket->flags & TRAFFIC_SOCKET_SHARED) && bpf_map_push_elem(&unrecorded_ends, &serial, BPF_ANY))
+	if ((is_recorded || socket->flags & TRAFFIC_SOCKET_SHARED) &&
+	    bpf_map_push_elem(&unrecorded_ends, &serial, BPF_ANY))
 		COUNT_LOSS(unrecorded_ends_lost, 1);
 	return 0;
 }

@@ -54,10 +54,10 @@ static __always_inline bool is_news(const struct traffic_socket *socket, u64 mar
 		return true;
 	if (walk == SWEEP)
 		return live.report_all;
-	return live.report_unacknowledged && has_last_record(socket) && !is_acknowledged(&socket->last_record);
+	return live.report_unacknowledged && has_last_record(socket) && !outlives_daemon(&socket->last_record);
 }
 
-/* Hands over a record. Call this between lock_record() and unlock_record(). Returns false if there is no room. */
+/* Hands over a record. Call this between trylock_record() and unlock_record(). Returns false if there is no room. */
 static __always_inline bool hand_over(struct traffic_socket *socket, struct traffic_socket *copy, struct seq_file *seq, enum walk walk)
 {
 	struct traffic_payer *payer;
@@ -119,7 +119,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
 	serial = copy->serial;
-	if (!is_news(socket, activity(copy), walk) || !lock_record(socket, serial))
+	if (!is_news(socket, activity(copy), walk) || !trylock_record(socket, serial))
 		return 0;
 	/* If the other walk has reported the socket since, its record may be newer than this copy. */
 	if (socket->serial == serial && !socket->closed_boottime_ns && socket->swept_mark == before)
@@ -191,7 +191,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	if (!is_asked && !is_packet(sk) && is_idle(socket, sk, tcp))
 		return 0;
 	copy = bpf_map_lookup_elem(&copies, &buffer);
-	if (!copy || !lock_record(socket, socket->serial))
+	if (!copy || !trylock_record(socket, socket->serial))
 		return 0; /* the other walk is reporting this socket */
 	read_addresses(socket, sk);
 	if (tcp) {

@@ -150,7 +150,7 @@ static __always_inline int destroyed(struct sock *sk)
 		if (fixed.counts_streams)
 			count_streams(socket, sk, tcp);
 		else if (live.calls_missed)
-			count_missed(socket, sk, tcp);
+			count_missed_bytes(socket, sk, tcp);
 		socket->stream_sent = read_stream_sent(socket, sk, tcp);
 	}
 	socket->state = TCP_CLOSE;

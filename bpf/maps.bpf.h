@@ -84,8 +84,8 @@ struct {
 
 #ifdef SOCKETS_IN_HASH
 /*
- * By the serial of a socket: a program is just taking an owner's slot. By record_lock_key(): a walk is just writing a
- * record.
+ * Locks that are taken. Key: the serial of a socket while a program takes an owner's slot; record_lock_key() while a
+ * walk writes a record.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -23,7 +23,7 @@
 
 /*
  * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets
- * without a record so far, `deferred` is divided into TRAFFIC_PARTS_WITHOUT_RECORD smaller parts: such a part holds
+ * without a record so far, `deferred` is divided into TRAFFIC_PARTS_FOR_UNRECORDED smaller parts: such a part holds
  * about as many sockets as the daemon lists for a user.
  */
 
@@ -64,8 +64,14 @@ static __always_inline struct traffic_socket *reserve_record(struct traffic_paye
 	return record;
 }
 
-/* The lock: one program at a time writes a record of a socket ------------------------------------------------------ */
+/* The lock of a record --------------------------------------------------------------------------------------------- */
 
+/*
+ * The walks (iterate.bpf.h) and leave_totals() write a record of a socket only with this lock: one program at a time,
+ * and nobody waits. close_socket() and count_frame() write records without it.
+ *
+ * trylock_record() returns false if another processor is writing a record of this socket.
+ */
 #ifdef SOCKETS_IN_HASH
 /*
  * Before Linux 5.12 no atomic operation has a result. Here an atomic addition to `fences`, which no program reads, is
@@ -74,10 +80,10 @@ static __always_inline struct traffic_socket *reserve_record(struct traffic_paye
  */
 static __always_inline u64 record_lock_key(u64 serial)
 {
-	return serial | 1ULL << 63; /* no serial: serials are the locks of owners' slots */
+	return serial | 1ULL << 63; /* not the serial, which is the key for owners' slots */
 }
 
-static __always_inline bool lock_record(struct traffic_socket *socket, u64 serial)
+static __always_inline bool trylock_record(struct traffic_socket *socket, u64 serial)
 {
 	u64 key = record_lock_key(serial);
 	u8 taken = 1;
@@ -105,8 +111,7 @@ static __always_inline bool is_record_locked(struct traffic_socket *socket)
 	return *(volatile u64 *)&socket->record_lock == socket->serial;
 }
 #else
-/* Returns false if another processor is writing a record of this socket. */
-static __always_inline bool lock_record(struct traffic_socket *socket, u64 serial)
+static __always_inline bool trylock_record(struct traffic_socket *socket, u64 serial)
 {
 	return !__sync_val_compare_and_swap(&socket->record_lock, 0, serial);
 }
@@ -128,10 +133,11 @@ static __always_inline bool has_last_record(const struct traffic_socket *socket)
 }
 
 /*
- * Whether the last record is safe even if the daemon is killed now. A record in the ring or in a map is: it stays there
- * until the daemon acknowledges it. The output of a sweep is lost with the daemon that read it.
+ * Whether the last record is not lost if the daemon is killed now. A record in the ring or in a map stays there until
+ * the daemon acknowledges it. The output of a sweep is lost with the daemon that read it, until that daemon has
+ * acknowledged the sweep.
  */
-static __always_inline bool is_acknowledged(const struct traffic_last_record *last)
+static __always_inline bool outlives_daemon(const struct traffic_last_record *last)
 {
 	return (s32)(last->sweep - live.acknowledged_sweep) <= 0;
 }
@@ -176,7 +182,7 @@ static __always_inline void hide_unfinished_owners(struct traffic_socket *record
 }
 
 /*
- * Call this only between lock_record() and unlock_record().
+ * Call this only between trylock_record() and unlock_record().
  *
  * sweep: the sweep that writes the record; live.acknowledged_sweep for a record in the ring or in a map, which stays
  * there until the daemon acknowledges it

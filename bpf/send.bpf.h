@@ -184,8 +184,8 @@ static __always_inline bool has_one_owner(const struct traffic_socket *socket)
  * The end of a TCP socket: no call is in progress any more. If only one process used the socket, the missed bytes count
  * for that process. With several processes it is not known which of them moved the bytes.
  */
-static __always_inline void count_missed(struct traffic_socket *socket, const struct sock *sk,
-					 const struct tcp_sock *tcp)
+static __always_inline void count_missed_bytes(struct traffic_socket *socket, const struct sock *sk,
+					       const struct tcp_sock *tcp)
 {
 	struct traffic_owner *owner = has_one_owner(socket) ? &socket->owners[0] : NULL;
 	u32 length, mark = socket->receive_mark, sequence = delivered_sequence(sk, tcp);

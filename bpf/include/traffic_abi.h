@@ -30,7 +30,7 @@ enum traffic_room {
 	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep; as many copies */
 	TRAFFIC_DEFERRED_IN_HASH = 4096,
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */
-	TRAFFIC_PARTS_WITHOUT_RECORD = 32, /* the parts of `deferred` for sockets that have no record yet */
+	TRAFFIC_PARTS_FOR_UNRECORDED = 32, /* the parts of `deferred` for sockets that have no record yet */
 	TRAFFIC_USERS_TOLD_APART = 1024,
 	TRAFFIC_IDS_OF_BLOCK = 65536, /* from here on, the ids of each block of so many are one payer */
 	TRAFFIC_BLOCKS_TOLD_APART = 256,
@@ -115,13 +115,17 @@ struct traffic_payload {
  * The totals of a socket in its last record. A closing socket adds to a row only what it moved beyond these totals.
  */
 struct traffic_last_record {
-	/* of the socket that these totals belong to; any other value: this socket has no record yet */
+	/*
+	 * The serial of the socket that these totals belong to. Any other value: this socket has no record yet. A TCP
+	 * socket older than the capture has totals without a record: begin_estimates() sets TCP's counters at the
+	 * baseline.
+	 */
 	__u64 serial;
 	struct traffic_payload owners[TRAFFIC_INLINE_OWNERS];
 	struct traffic_payload unowned;
 	struct traffic_payload wire; /* IP packets */
 	__u64 retransmitted_bytes;
-	/* the sweep that reported them; of a record in the ring or a map, an acknowledged sweep: see is_acknowledged() */
+	/* the sweep that reported them; of a record in the ring or a map, an acknowledged one: see outlives_daemon() */
 	__u32 sweep;
 	__u32 pad;
 };
@@ -206,7 +210,11 @@ struct traffic_socket {
  * TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
  */
 struct traffic_payer {
-	__u32 drains; /* live.drains when ring_bytes was last set to 0; `acknowledged_sweep` is the same for the maps */
+	/*
+	 * live.drains when ring_bytes was last set to 0; `acknowledged_sweep`: likewise when `deferred` and `released`
+	 * were.
+	 */
+	__u32 drains;
 	__u32 ring_bytes;
 	__u32 acknowledged_sweep;
 	__u32 deferred;
@@ -230,7 +238,8 @@ struct traffic_row_key {
  * rows, the bytes go to the user's row. If all rows are full, they go to the generation's row in `ownerless_rows`.
  */
 struct traffic_row {
-	struct traffic_owner owner; /* in `user_rows` only the id of the payer and the bytes; in `ownerless_rows` the bytes */
+	/* in `user_rows` only the id of the payer and the bytes; in `ownerless_rows` only the bytes */
+	struct traffic_owner owner;
 	struct traffic_payload wire;
 	__u64 retransmitted_bytes;
 	__u64 sockets; /* closed sockets */
@@ -295,9 +304,12 @@ struct traffic_live_settings {
 	__u32 stranger_limit; /* how many interfaces of other network namespaces a generation may hold */
 	__u32 generation; /* of the rows */
 	__u32 drains; /* how often the daemon emptied the ring: then each user may fill its part of the ring again */
-	__u32 sweeps; /* how many sweeps there were: after each, every user may fill its part of `deferred` again */
+	__u32 sweeps; /* how many sweeps there were */
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
-	/* The last sweep whose output is in a checkpoint. Equal to `sweeps` where nothing outlives the daemon. */
+	/*
+	 * The last sweep whose output is in a checkpoint: from then on every user may fill its parts of `deferred` and
+	 * `released` again. Equal to `sweeps` where nothing outlives the daemon.
+	 */
 	__u32 acknowledged_sweep;
 	/* the walk over network namespaces reports every socket whose last record may be lost with a daemon */
 	__u32 report_unacknowledged;
@@ -307,8 +319,8 @@ struct traffic_live_settings {
 };
 
 /*
- * The settings that the daemon makes before it loads the programs. The verifier knows these values and removes the code
- * that they switch off.
+ * The settings that the daemon chooses before it loads the programs. The verifier knows these values and removes the
+ * code that they switch off.
  */
 struct traffic_fixed_settings {
 	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */

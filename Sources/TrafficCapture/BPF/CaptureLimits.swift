@@ -22,13 +22,13 @@ package enum CaptureLimits {
                 beyond: "wait in a map for the next sweep"
             ),
             DoctorReport.Limit(
-                of: "closed sockets in that map of which no record was read",
-                user: deferred / Int(TRAFFIC_PARTS_WITHOUT_RECORD.rawValue),
+                of: "closed sockets in that map that had no record before",
+                user: deferred / Int(TRAFFIC_PARTS_FOR_UNRECORDED.rawValue),
                 all: deferred,
                 beyond: "their bytes go to the rows of their processes"
             ),
             DoctorReport.Limit(
-                of: "closed sockets in that map of which a record was read",
+                of: "closed sockets in that map that had a record before",
                 user: deferred / parts,
                 all: deferred,
                 beyond: "the rest of their bytes goes to the rows of their processes"
