@@ -212,7 +212,7 @@ static __always_inline int released(struct sock *sk)
 }
 
 /*
- * Like socket_release in lifecycle.bpf.h, but also for the kernel's own sockets, and where there is no cgroup to attach
+ * Like socket_release in lifetimes.bpf.h, but also for the kernel's own sockets, and where there is no cgroup to attach
  * to.
  */
 SEC("kprobe/inet_release")

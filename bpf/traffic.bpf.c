@@ -18,7 +18,7 @@
 #include "interface.bpf.h"
 #include "wire.bpf.h"
 #include "iterate.bpf.h"
-#include "lifecycle.bpf.h"
+#include "lifetimes.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -137,7 +137,7 @@ enum BPFPrograms {
                 + self.everyMethod + self.socketRelease + self.lists
         case .kprobe: self.kprobe + self.everyMethod + self.lists
         case .lifecycle:
-            self.lifecycle + self.listsOfStreams + [
+            self.lifetimes + self.listsOfStreams + [
                 Hook("socket_create", .cgroup, without: .blind(ownerBlindSpot)),
                 Hook(release, .cgroup, without: .blind(ownerBlindSpot)),
             ]
@@ -220,7 +220,7 @@ enum BPFPrograms {
     ]
 
     private static let everyMethod =
-        [Hook("tcp_receive", .tracepoint("tcp_rcv_space_adjust"))] + lifecycle + [
+        [Hook("tcp_receive", .tracepoint("tcp_rcv_space_adjust"))] + lifetimes + [
             Hook("socket_create", .cgroup, without: .blind(packetBlindSpot)),
             Hook("packet_sent", .cgroup, without: .blind(packetBlindSpot)),
             Hook("packet_received", .cgroup, without: .blind(packetBlindSpot)),
@@ -228,8 +228,9 @@ enum BPFPrograms {
             Hook("interface_received", .tracepoint("netif_receive_skb"), without: .blind(interfaceBlindSpot)),
         ]
 
-    /// The beginnings and ends of sockets, and new names of processes: no program runs for a call or a packet.
-    private static let lifecycle = [
+    /// The beginnings and ends of sockets, and new names of processes (lifetimes.bpf.h): no program runs for a call or
+    /// a packet. What is missing without `socket_create` or `socket_release` differs by method, so they are not here.
+    private static let lifetimes = [
         Hook("socket_state", .tracepoint("inet_sock_set_state")),
         Hook(twinOf: "socket_state", tracepoint: "inet_sock_set_state", without: .blind(skippedStateBlindSpot)),
         Hook("tcp_destroy", .tracepoint("tcp_destroy_sock")),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The programs for the beginnings and ends of sockets, and for new names of processes. All methods use them. The method
- * `lifecycle` has no other hooks.
+ * Beginnings and ends of sockets, and new names of processes. Every BPF method uses these programs; `kprobe` has
+ * `socket_released` (kprobe.bpf.h) beside `socket_release`. `lifecycle` has only these and iterators (iterate.bpf.h).
  */
-#ifndef LIFECYCLE_BPF_H
-#define LIFECYCLE_BPF_H
+#ifndef LIFETIMES_BPF_H
+#define LIFETIMES_BPF_H
 
 #include "account.bpf.h"
 #include "closing.bpf.h"
