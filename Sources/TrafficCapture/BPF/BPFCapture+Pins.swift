@@ -17,12 +17,12 @@ extension BPFCapture {
         guard description.layout == KernelSide.layout(description.method) else { throw AdoptionRefusal.layout }
         LibbpfLog.install()
         let kernel = try pins.open(description)
-        let live = try kernel.map(".data.live").value(at: 0, as: traffic_live_settings.self)
-        guard live.capture == description.capture else { throw AdoptionRefusal.position }
-        guard Int32(bitPattern: position.sweeps &- live.acknowledged_sweep) >= 0,
+        let liveSettings = try kernel.map(".data.live").value(at: 0, as: traffic_live_settings.self)
+        guard liveSettings.capture == description.capture else { throw AdoptionRefusal.position }
+        guard Int32(bitPattern: position.sweeps &- liveSettings.acknowledged_sweep) >= 0,
             try RingReader.holds(position.ring, kernel.map("closed"))
         else { throw AdoptionRefusal.forgotten }
-        try self.init(kernel, live, from: position, keepsRecords: true)
+        try self.init(kernel, liveSettings, from: position, keepsRecords: true)
     }
 }
 

@@ -25,9 +25,9 @@ public final class BPFCapture: CaptureSource {
     private let names: NameReader
     private var interfaces: InterfaceReader
     private var losses: LossReader
-    private let liveSettings: BPFMap
-    /// What the programs find there from the next ``writeLiveSettings()`` on.
-    private var live: traffic_live_settings
+    private let settingsMap: BPFMap
+    /// What the next ``writeLiveSettings()`` writes.
+    private var liveSettings: traffic_live_settings
     /// A kernel may skip programs without counting that, and at least one kernel does (see ``TrafficCapture``). So a
     /// census is due at least once per this many sweeps. Tests make them fewer.
     var sweepsBetweenCensuses = 300
@@ -35,7 +35,8 @@ public final class BPFCapture: CaptureSource {
     private let leavesProgramsOut: Bool
     /// What was read stays in the kernel until ``acknowledge()``.
     private let keepsRecords: Bool
-    /// An earlier daemon's sweeps may have reported a socket, and that daemon was killed before it acknowledged them.
+    /// An earlier daemon's sweep may have reported a socket, and that daemon was killed before it acknowledged that
+    /// sweep.
     private var isFirstSweepAfterStart = false
     private var missedAtLastCensus: UInt64 = 0
     private var censusesDue = 0
@@ -77,10 +78,10 @@ public final class BPFCapture: CaptureSource {
         guard HostProbe.btf().isGood else {
             throw .unsupported(feature: "method \(method.rawValue)", reason: HostProbe.btf().finding)
         }
-        let (kernel, live) = try KernelSide.load(method, reason: reason, wire: wire, faults: faults)
+        let (kernel, liveSettings) = try KernelSide.load(method, reason: reason, wire: wire, faults: faults)
         try self.init(
             kernel,
-            live,
+            liveSettings,
             from: nil,
             keepsRecords: outlivesDaemon && kernel.canOutliveDaemon,
             leavesProgramsOut: !faults.leftOut.isEmpty
@@ -92,7 +93,7 @@ public final class BPFCapture: CaptureSource {
     ///   - keepsRecords: What was read stays in the kernel until ``acknowledge()``.
     init(
         _ kernel: KernelSide,
-        _ live: traffic_live_settings,
+        _ liveSettings: traffic_live_settings,
         from position: CapturePosition?,
         keepsRecords: Bool,
         leavesProgramsOut: Bool = false
@@ -101,7 +102,7 @@ public final class BPFCapture: CaptureSource {
         self.ring = try RingReader(map: closed, keepsRecords: keepsRecords, from: position?.ring ?? 0)
         self.ringDescriptor = closed.descriptor
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
-        self.rows = try RowReader(kernel, from: position?.rows, generation: live.generation)
+        self.rows = try RowReader(kernel, from: position?.rows, generation: liveSettings.generation)
         self.owners = try OwnerReader(map: kernel.map("owners"))
         let lists = kernel.sweepsAllSockets ? [] : kernel.listsOfNamespaces
         self.walk = lists.isEmpty ? nil : try NamespaceWalk(lists)
@@ -126,8 +127,8 @@ public final class BPFCapture: CaptureSource {
         self.losses = LossReader(map: try kernel.map("loss"))
         self.reads = ReadFailures(count: position?.loss.readsFailed ?? 0)
         self.malformed = position?.loss.recordsMalformed ?? 0
-        self.liveSettings = try kernel.map(".data.live")
-        self.live = live
+        self.settingsMap = try kernel.map(".data.live")
+        self.liveSettings = liveSettings
         self.keepsRecords = keepsRecords
         self.leavesProgramsOut = leavesProgramsOut
         self.status = CaptureStatus(
@@ -137,11 +138,11 @@ public final class BPFCapture: CaptureSource {
             blindSpots: kernel.description.blindSpots
         )
         self.kernel = kernel
-        self.live.walker = self.walk.map { UInt32($0.process) } ?? 0
+        self.liveSettings.walker = self.walk.map { UInt32($0.process) } ?? 0
         if let position {
-            self.live.acknowledged_sweep = position.sweeps
+            self.liveSettings.acknowledged_sweep = position.sweeps
             self.isFirstSweepAfterStart = true
-            self.live.report_unacknowledged = 1
+            self.liveSettings.report_unacknowledged = 1
             // A socket may have ended without a record, and the daemon that read its serial may have been killed.
             self.censusesDue = CaptureEvent.censusesUntilClosed
             self.sawUnowned = true
@@ -169,8 +170,8 @@ public final class BPFCapture: CaptureSource {
         self.reads.beginSweep()
         self.adoptHeldSockets()
         let walkedCensus = self.takeWalk()
-        self.live.sweeps &+= 1
-        if !self.keepsRecords { self.live.acknowledged_sweep = self.live.sweeps }
+        self.liveSettings.sweeps &+= 1
+        if !self.keepsRecords { self.liveSettings.acknowledged_sweep = self.liveSettings.sweeps }
         if self.watchesFrameSockets { self.frameSockets.beginSweep() }
         var census: Census?
         let isSwept = self.reads.attempt(self.sweepName) { () throws(CaptureError) in
@@ -227,7 +228,7 @@ public final class BPFCapture: CaptureSource {
         guard self.keepsRecords else { return nil }
         return CapturePosition(
             kernel: self.kernel.description,
-            sweeps: self.live.sweeps,
+            sweeps: self.liveSettings.sweeps,
             ring: self.ring.position,
             deferred: self.deferred.taken + (self.released?.taken ?? []),
             rows: self.rows.position,
@@ -242,13 +243,13 @@ public final class BPFCapture: CaptureSource {
         self.released?.release()
         self.owners.release()
         try self.rows.release()
-        self.live.acknowledged_sweep = self.live.sweeps
+        self.liveSettings.acknowledged_sweep = self.liveSettings.sweeps
         try self.allowRecords()
     }
 
     /// From now on every user may fill its part of the ring again.
     private func allowRecords() throws(CaptureError) {
-        self.live.drains &+= 1
+        self.liveSettings.drains &+= 1
         try self.writeLiveSettings()
     }
 
@@ -278,7 +279,7 @@ public final class BPFCapture: CaptureSource {
             isClosing: isClosing,
             keepsRows: self.keepsRecords,
             raise: { generation throws(CaptureError) in
-                self.live.generation = generation
+                self.liveSettings.generation = generation
                 try self.writeLiveSettings()
             },
             drain: { () throws(CaptureError) in
@@ -319,7 +320,7 @@ public final class BPFCapture: CaptureSource {
             && (self.kernel.sweepsAllSockets
                 || self.kernel.listsAllOfNamespaces && self.walk?.nextScope == .all)
         let isCensus = isPossible && (self.leavesProgramsOut || self.censusesDue > 0)
-        self.live.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
+        self.liveSettings.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
         try self.writeLiveSettings()
         var census = Census()
         let sweep = Result { () throws(CaptureError) in
@@ -338,8 +339,8 @@ public final class BPFCapture: CaptureSource {
                 if census.isWhole { return }
             }
         }
-        if self.live.report_all != 0 {
-            self.live.report_all = 0
+        if self.liveSettings.report_all != 0 {
+            self.liveSettings.report_all = 0
             try self.writeLiveSettings()
         }
         // If a walk broke off, a socket that is missing in its output may still be alive.
@@ -374,13 +375,13 @@ public final class BPFCapture: CaptureSource {
         // Not before a call was missed: if a stream is ahead of its calls for another reason, the difference must not
         // be added.
         if self.leavesProgramsOut || self.losses.loss.missedRuns > 0 || self.status.method == .kprobe {
-            self.live.calls_missed = 1
+            self.liveSettings.calls_missed = 1
         }
-        self.interfaces.fillIn(&self.live)
+        self.interfaces.fillIn(&self.liveSettings)
         // Half of the capacity: an LRU map may drop elements a little early, because of the free lists of the
         // processors.
-        self.live.early_trust = try self.kernel.map("early").capacity / 2
-        try self.liveSettings.setGlobals(self.live)
+        self.liveSettings.early_trust = try self.kernel.map("early").capacity / 2
+        try self.settingsMap.setGlobals(self.liveSettings)
     }
 
     private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
@@ -436,7 +437,7 @@ public final class BPFCapture: CaptureSource {
             self.reads.note(part, .system(call: program.isEmpty ? "setns" : "read", object: part, errno: errno))
         }
         guard ended.scope == .all else { return nil }
-        if findings.failures.isEmpty { self.live.report_unacknowledged = 0 }
+        if findings.failures.isEmpty { self.liveSettings.report_unacknowledged = 0 }
         defer { self.heldAtCensus = nil }
         return self.heldAtCensus.map { SocketCensus($0.union(findings.serials), namespaces: findings.namespaces) }
     }

@@ -25,7 +25,7 @@ struct InterfaceGenerations {
     /// A new generation begins when there are this many elements.
     private(set) var threshold: Int
     /// The sums of earlier generations.
-    private var earlier: [Key: InterfacePackets] = [:]
+    private var earlierSums: [Key: InterfacePackets] = [:]
 
     init(home: UInt32?, threshold: Int) {
         self.home = home
@@ -38,9 +38,9 @@ struct InterfaceGenerations {
     ///   - interfaces: The indexes of the interfaces of the daemon's network namespace.
     mutating func retire(_ old: [InterfacePackets], current: Set<Key>, interfaces: Set<UInt32>) {
         for packets in old { self.add(packets, to: packets.key) }
-        for (key, packets) in self.earlier where key != .gone && !current.contains(key) {
+        for (key, packets) in self.earlierSums where key != .gone && !current.contains(key) {
             if key.networkNamespace == self.home && interfaces.contains(key.index) { continue }
-            self.earlier[key] = nil
+            self.earlierSums[key] = nil
             self.add(packets, to: .gone)
         }
         // If many interfaces are active, a new generation soon would free little.
@@ -51,13 +51,13 @@ struct InterfaceGenerations {
     /// - Returns: Cumulative counters. The counts of an interface that is missing, or whose counters have fallen, are
     ///   in the row of network namespace 0.
     func totals(_ counters: [InterfacePackets]) -> [InterfacePackets] {
-        var totals = self.earlier
+        var totals = self.earlierSums
         for packets in counters { totals[packets.key, default: InterfacePackets(packets.key)].add(packets) }
         return Array(totals.values)
     }
 
     private mutating func add(_ packets: InterfacePackets, to key: Key) {
-        self.earlier[key, default: InterfacePackets(key)].add(packets)
+        self.earlierSums[key, default: InterfacePackets(key)].add(packets)
     }
 }
 

@@ -43,11 +43,11 @@ struct InterfaceReader: ~Copyable {
     }
 
     /// Fills in the settings about interfaces.
-    func fillIn(_ live: inout traffic_live_settings) {
-        live.interface_mark = self.presentMark
-        live.home_namespace = self.interfaces.networkNamespace ?? 0
+    func fillIn(_ liveSettings: inout traffic_live_settings) {
+        liveSettings.interface_mark = self.presentMark
+        liveSettings.home_namespace = self.interfaces.networkNamespace ?? 0
         // A quarter of the map for each of two generations. The other half is for the daemon's network namespace.
-        live.stranger_limit = (self.counters?.interfaces.capacity ?? 0) / 4
+        liveSettings.stranger_limit = (self.counters?.interfaces.capacity ?? 0) / 4
     }
 
     /// Reads the interfaces' counters between two equal readings of our own counters, so that both are of one moment.

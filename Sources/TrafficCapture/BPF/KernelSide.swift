@@ -136,14 +136,14 @@ extension KernelSide {
         reason: String?,
         wire: WireCounting,
         faults: LoadedPrograms.Faults
-    ) throws(CaptureError) -> (kernel: KernelSide, live: traffic_live_settings) {
+    ) throws(CaptureError) -> (kernel: KernelSide, liveSettings: traffic_live_settings) {
         let loaded = Loaded(try LoadedPrograms(method, wire: wire, faults: faults))
         let maps = loaded.programs.object.maps()
-        guard let liveSettings = maps[".data.live"] else { throw .malformed("the BPF object lacks a map") }
-        var live = traffic_live_settings()
+        guard let settingsMap = maps[".data.live"] else { throw .malformed("the BPF object lacks a map") }
+        var liveSettings = traffic_live_settings()
         // A JSON number holds 53 bits.
-        live.capture = UInt64.random(in: 1..<1 << 53)
-        try liveSettings.setGlobals(live)
+        liveSettings.capture = UInt64.random(in: 1..<1 << 53)
+        try settingsMap.setGlobals(liveSettings)
         var iterators = loaded.programs.links.iterators
         for iterator in iterators where iterator.program.name == BPFPrograms.adoptionOfHeldSockets {
             try iterator.run()
@@ -164,7 +164,7 @@ extension KernelSide {
         let links = loaded.programs.links.programs
         let twins = loaded.programs.links.twins
         let description = Description(
-            capture: live.capture,
+            capture: liveSettings.capture,
             layout: Self.layout(method),
             method: method,
             reason: reason,
@@ -183,7 +183,7 @@ extension KernelSide {
             maps: maps,
             owner: loaded
         )
-        live.baseline_done = 1
-        return (kernel, live)
+        liveSettings.baseline_done = 1
+        return (kernel, liveSettings)
     }
 }
