@@ -150,11 +150,10 @@ struct RecordLayoutTests {
             [
                 ("closed_sockets", \.closed_sockets), ("closed_submitted", \.closed_submitted),
                 ("closed_deferred", \.closed_deferred), ("closed_empty", \.closed_empty),
-                ("closed_folded", \.closed_folded),
-                ("unrecorded_ends_lost", \.unrecorded_ends_lost), ("calls_folded", \.calls_folded),
-                ("shared_lost", \.shared_lost), ("sockets_lost", \.sockets_lost),
-                ("interfaces_lost", \.interfaces_lost),
-                ("returns_missed", \.returns_missed), ("executions_missed", \.executions_missed),
+                ("closed_folded", \.closed_folded), ("unrecorded_ends_lost", \.unrecorded_ends_lost),
+                ("calls_folded", \.calls_folded), ("shared_lost", \.shared_lost), ("sockets_lost", \.sockets_lost),
+                ("interfaces_lost", \.interfaces_lost), ("returns_missed", \.returns_missed),
+                ("executions_missed", \.executions_missed),
             ]
         ),
     ]

@@ -278,10 +278,10 @@ extension LiveCaptureTests {
             let ours = { (sockets: [SocketUsage]) in sockets.filter { cookies.contains($0.cookie.rawValue) } }
             // TCP ends the sockets some time after close(2), and each has to be missing in several censuses.
             capture.sweepsBetweenCensuses = 5
-            let gone = try blockingLook(until: { $0.map(\.state) == [.closed, .closed] }) { ours(try sweep()) }
-            #expect(gone.map(\.state) == [.closed, .closed])
-            #expect(gone.allSatisfy { $0.closedAt != nil })
-            #expect(gone.reduce(0) { $0 + $1.bytes.payload.total } == (isSeenBefore ? 30 : 20))
+            let closed = try blockingLook(until: { $0.map(\.state) == [.closed, .closed] }) { ours(try sweep()) }
+            #expect(closed.map(\.state) == [.closed, .closed])
+            #expect(closed.allSatisfy { $0.closedAt != nil })
+            #expect(closed.reduce(0) { $0 + $1.bytes.payload.total } == (isSeenBefore ? 30 : 20))
             let open = try sweep().filter { held.cookies.contains($0.cookie.rawValue) }
             #expect(open.map(\.state) == [.established, .established])
         }

@@ -4,8 +4,8 @@ import Testing
 
 @Suite("Absences")
 struct AbsencesTests {
-    @Test("a socket is gone after several lists in a row without it, and absences count from the start after that")
-    func gone() {
+    @Test("a socket counts as closed after several lists in a row without it, and absences then count from the start")
+    func countsAsClosed() {
         var absences = Absences()
         for _ in 1...3 {
             for _ in 1..<CaptureEvent.censusesUntilClosed { #expect(absences.note([7, 8]).isEmpty) }
