@@ -2,8 +2,8 @@
 /*
  * Rows count the bytes that no record of a socket can report, because a ring or a map has no room. Then only detail is
  * lost, and only the detail of the user who needs the room. Each user has a limited number of rows for processes, and
- * one row for all other bytes of that user. Only if there are too many users for a row each do `ownerless_rows`
- * take the remaining bytes.
+ * one row for all other bytes of that user. Only if there are too many users for a row each do `common_rows` take the
+ * remaining bytes.
  */
 #ifndef ROWS_BPF_H
 #define ROWS_BPF_H
@@ -32,13 +32,16 @@ struct {
 	__type(value, struct traffic_row);
 } user_rows SEC(".maps");
 
-/* One for each of two generations: the programs add to one, and the daemon reads the other. */
+/*
+ * Of all users whose row found no room. One for each of two generations: the programs add to one, and the daemon reads
+ * the other.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
 	__type(key, u32);
 	__type(value, struct traffic_row);
-} ownerless_rows SEC(".maps");
+} common_rows SEC(".maps");
 
 /* Per generation. */
 enum { ROWS_OF_A_USER = ROWS_LIMIT / 2 / TRAFFIC_USERS_FOR_ROWS };
@@ -107,7 +110,7 @@ static __noinline int fold(const struct traffic_owner *owner, const struct amoun
 	if (!row)
 		row = user_row;
 	if (!row)
-		row = bpf_map_lookup_elem(&ownerless_rows, &element);
+		row = bpf_map_lookup_elem(&common_rows, &element);
 	if (row)
 		add_to_row(row, amounts);
 	return 0;

@@ -132,11 +132,11 @@ public struct Ledger: Sendable, Codable {
             self.credit(growth, of: socket)
         case .rows(let rows):
             self.absorb(rows)
-        case .closedUnrecorded(let serials):
+        case .closedWithoutRecord(let serials):
             for serial in serials { self.closeWithoutRecord(serial) }
         case .missing(let serials):
             for serial in serials { self.presumeClosed(serial) }
-        case .openSockets(let census):
+        case .census(let census):
             for serial in self.sockets.missing(in: census) { self.presumeClosed(serial) }
         case .details(let process, let details):
             self.processes.resolve(process, as: details)
@@ -214,9 +214,9 @@ public struct Ledger: Sendable, Codable {
             self.processes.credit(row, ofUser: row.owner.uid)
             self.count(row)
         }
-        if let ownerless = rows.ownerless {
-            self.processes.credit(ownerless, ofUser: nil)
-            self.count(ownerless)
+        if let common = rows.common {
+            self.processes.credit(common, ofUser: nil)
+            self.count(common)
         }
     }
 

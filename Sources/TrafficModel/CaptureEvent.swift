@@ -8,13 +8,13 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     case rows(FoldedRows)
     /// The serials of sockets that closed without a record. Rows have what these sockets moved since their last
     /// observation.
-    case closedUnrecorded([UInt64])
-    /// Sockets that were missing in ``censusesUntilClosed`` sweeps in a row. Each such sweep reports all sockets of
-    /// their kind.
+    case closedWithoutRecord([UInt64])
+    /// Sockets, by serial, that were missing in ``censusesUntilClosed`` sweeps in a row. Each such sweep reports all
+    /// sockets of their kind.
     case missing([UInt64])
     /// A census of the sockets that are open. A socket that it covers and that is missing ``censusesUntilClosed`` times
     /// in a row counts as closed, even if nothing said that it closed.
-    case openSockets(SocketCensus)
+    case census(SocketCensus)
     case details(ProcessIdentity, ProcessDetails)
     /// Users who have these names from now on; `nil`: none any more.
     case usersNamed([UInt32: String?])

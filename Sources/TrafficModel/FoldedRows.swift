@@ -9,14 +9,14 @@ public struct FoldedRows: Sendable, Hashable, Codable {
     /// What a user's processes moved beyond the rows that the user may have. Only `uid` and the payload of the owner
     /// mean anything. Of a block of subordinate ids, `uid` is the first one (``PayingUser``).
     public var users: [Row]
-    /// What moved beyond all rows, because there were too many users; `nil` if nothing did.
-    public var ownerless: Row?
+    /// What the users moved for whom no row was free, because there were too many; `nil` if nothing.
+    public var common: Row?
 
-    public init(generation: UInt64, processes: [Row] = [], users: [Row] = [], ownerless: Row? = nil) {
+    public init(generation: UInt64, processes: [Row] = [], users: [Row] = [], common: Row? = nil) {
         self.generation = generation
         self.processes = processes
         self.users = users
-        self.ownerless = ownerless
+        self.common = common
     }
 
     /// One row of the kernel.

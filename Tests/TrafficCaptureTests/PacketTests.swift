@@ -178,7 +178,7 @@ extension LiveCaptureTests {
                     }
                     guard case .rows(let folded) = event else { return }
                     rows += folded.processes.filter { $0.owner.identity.pid == pid }
-                    rows += folded.users.filter { $0.owner.uid == uid } + [folded.ownerless].compactMap(\.self)
+                    rows += folded.users.filter { $0.owner.uid == uid } + [folded.common].compactMap(\.self)
                 }
                 return !capture.status.awaitsRows && sweeps >= 2 && (isWhole() || sweeps >= 20)
             }

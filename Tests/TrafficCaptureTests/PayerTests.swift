@@ -78,7 +78,7 @@ extension LiveCaptureTests {
                 return rows.reduce(0) { $0 + ($1.0 == stranger || $1.0 >= first ? $1.1.payload.sent : 0) }
             }
             #expect(counted == moved)
-            #expect(folded.allSatisfy { $0.ownerless == nil })
+            #expect(folded.allSatisfy { $0.common == nil })
             let payers = Set(folded.flatMap(\.users).map(\.owner.uid).filter { $0 >= TRAFFIC_IDS_OF_BLOCK.rawValue })
             #expect(payers == [first])
             #expect(listed.contains(stranger))

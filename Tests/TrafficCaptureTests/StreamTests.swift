@@ -224,7 +224,7 @@ extension LiveCaptureTests {
             let count = try blockingLook(every: .zero, until: { $0 >= CaptureEvent.censusesUntilClosed }) {
                 try capture.sweep { event in
                     switch event {
-                    case .openSockets(let census): censuses.append(census)
+                    case .census(let census): censuses.append(census)
                     case .socket(let socket) where pair.cookies.contains(socket.cookie.rawValue):
                         ours.insert(socket.serial)
                     default: break

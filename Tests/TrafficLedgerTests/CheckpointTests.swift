@@ -72,9 +72,9 @@ struct CheckpointTests {
             switch event {
             case .socket(let observation): last[observation.serial] = event
             case .owner(let socket, let owner): owners[Owner(socket: socket, process: owner.identity)] = event
-            case .rows, .closedUnrecorded, .exited, .hostAddresses, .loss, .tick, .look: others.append(event)
+            case .rows, .closedWithoutRecord, .exited, .hostAddresses, .loss, .tick, .look: others.append(event)
             // An older observation would open these sockets again.
-            case .missing, .openSockets: isReopening = true
+            case .missing, .census: isReopening = true
             default: break
             }
         }

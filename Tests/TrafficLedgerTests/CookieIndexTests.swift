@@ -16,7 +16,7 @@ struct CookieIndexTests {
         let serial = UInt64.random(in: 1...12, using: &random)
         switch Int.random(in: 0...6, using: &random) {
         case 0: f.absorb(.missing([serial]))
-        case 1: f.absorb(.closedUnrecorded([serial]))
+        case 1: f.absorb(.closedWithoutRecord([serial]))
         case 2: f.tick()
         default:
             let closed = Int.random(in: 0..<4, using: &random) == 0 ? f.now : nil

@@ -282,7 +282,7 @@ struct GroupTests {
             case 12, 13:
                 generation += 1
                 let row = FoldedRows.Row(owner: Self.owner(process, sent: 7, uid: uid), sockets: 1)
-                f.absorb(.rows(FoldedRows(generation: generation, processes: [row], users: [row], ownerless: row)))
+                f.absorb(.rows(FoldedRows(generation: generation, processes: [row], users: [row], common: row)))
             case 9:
                 guard gone.insert(pid).inserted else { continue }
                 f.absorb(.exited(process, at: f.snapshot.takenAt))

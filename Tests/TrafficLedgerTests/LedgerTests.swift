@@ -220,9 +220,9 @@ struct LedgerTests {
         f.absorb(F.socket(1, [F.owner(one, sent: 5)], pending: 3), F.socket(2, [F.owner(one, sent: 6)]))
         f.tick()
         // A socket that a later census lists again was only skipped.
-        for serials in [[2], [2], [1, 2], [2], [2]] as [Set<UInt64>] { f.absorb(.openSockets(SocketCensus(serials))) }
+        for serials in [[2], [2], [1, 2], [2], [2]] as [Set<UInt64>] { f.absorb(.census(SocketCensus(serials))) }
         #expect(f.socket(1)?.state == .established)
-        f.absorb(.openSockets(SocketCensus([2])))
+        f.absorb(.census(SocketCensus([2])))
         f.tick()
         #expect(f.socket(1)?.state == .closed)
         #expect(f.socket(1)?.bytes == ByteCounts(payload: PayloadBytes(sent: 5), retransmitted: 0))
@@ -252,7 +252,7 @@ struct LedgerTests {
             F.socket(2, [F.owner(one, sent: 6)], networkNamespace: 8),
             F.socket(3, [F.owner(one)], transport: .mptcp, networkNamespace: 7)
         )
-        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(.openSockets(SocketCensus([], namespaces: [7]))) }
+        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(.census(SocketCensus([], namespaces: [7]))) }
         f.tick()
         #expect([1, 2, 3].map { f.socket($0)?.state == .closed } == [true, false, false])
     }

@@ -14,7 +14,7 @@ struct OpenSocketTests {
         switch Int.random(in: 0...8, using: &random) {
         case 0: f.absorb(.owner(socket: Self.serial(&random), Self.owner(&random)))
         case 1: f.absorb(.missing([Self.serial(&random)]))
-        case 2: f.absorb(.closedUnrecorded([Self.serial(&random)]))
+        case 2: f.absorb(.closedWithoutRecord([Self.serial(&random)]))
         case 3: f.absorb(.exited(Self.process(&random), at: Timestamp(nanosecondsSinceEpoch: 0)))
         case 4: f.tick()
         default:

@@ -232,7 +232,7 @@ struct RandomEvents {
             self.move(index, &events)
             self.closed.append(self.sockets.remove(at: index))
         case 25..<32:
-            events.append(.closedUnrecorded([serial]))
+            events.append(.closedWithoutRecord([serial]))
             self.closed.append(self.sockets.remove(at: index))
         case 32..<42:
             events.append(.missing([serial]))
@@ -241,7 +241,7 @@ struct RandomEvents {
             self.sockets[index].isMissing = false
         case 50..<60:
             let serials = self.sockets.filter { !$0.isMissing }.map(\.observation.serial)
-            events.append(.openSockets(SocketCensus(Set(serials))))
+            events.append(.census(SocketCensus(Set(serials))))
         default: break
         }
     }
@@ -259,7 +259,7 @@ struct RandomEvents {
                 generation: self.generation,
                 processes: isOfUser ? [] : [row],
                 users: isOfUser ? [row] : [],
-                ownerless: self.chance(20) ? row : nil
+                common: self.chance(20) ? row : nil
             )
             events.append(.rows(rows))
         }

@@ -73,7 +73,7 @@ struct RowTests {
                 FoldedRows(
                     generation: 1,
                     users: [.init(owner: self.owner(F.process(0), uid: 65534, sent: 5), sockets: 1)],
-                    ownerless: .init(owner: self.owner(F.process(0), uid: 0, sent: 3), sockets: 1)
+                    common: .init(owner: self.owner(F.process(0), uid: 0, sent: 3), sockets: 1)
                 )
             )
         )
@@ -87,13 +87,13 @@ struct RowTests {
     }
 
     @Test("a socket that ended without a record becomes closed, and its bytes in rows are not counted again")
-    func closedUnrecorded() throws {
+    func closedWithoutRecord() throws {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
         f.absorb(
             .rows(FoldedRows(generation: 1, processes: [.init(owner: F.owner(one, sent: 5), sockets: 1)])),
-            .closedUnrecorded([9])
+            .closedWithoutRecord([9])
         )
         f.tick()
         #expect(f.socket(9)?.state == .closed)
@@ -137,7 +137,7 @@ struct RowTests {
         var f = F()
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
-        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(.openSockets(SocketCensus([]))) }
+        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(.census(SocketCensus([]))) }
         f.tick()
         #expect(f.socket(9)?.state == .closed)
         f.tick(after: 10)
@@ -382,7 +382,7 @@ struct RowTests {
         #expect(f.ledger.sockets.accounts.count == 1_023)
         #expect(f.snapshot.totals.bytes.payload.sent == serial)
         // Each that is still there goes on, and the others are as many as the kernel says are closed for good.
-        f.absorb(.closedUnrecorded(Array(1...serial)))
+        f.absorb(.closedWithoutRecord(Array(1...serial)))
         f.tick()
         #expect(f.ledger.sockets.accounts.isEmpty && Array(f.ledger.sockets.unlistedAccounts).isEmpty)
     }
@@ -394,7 +394,7 @@ struct RowTests {
         f.tick()
         f.absorb(.missing([9]))
         f.tick(after: 10)
-        f.absorb(.closedUnrecorded([9]))
+        f.absorb(.closedWithoutRecord([9]))
         f.tick()
         let payload = try AuditReport(of: .host, in: f.reading).sections.first?.sent.first { $0.line == .payload }
         #expect(payload?.bytes == 10)

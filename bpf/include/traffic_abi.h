@@ -235,10 +235,10 @@ struct traffic_row_key {
 /*
  * Bytes that no record of a socket reports: of sockets that closed without room for a record, of calls on sockets
  * without storage, and of owners that found no room in the `owners` map. Rows are per process. If a user has too many
- * rows, the bytes go to the user's row. If all rows are full, they go to the generation's row in `ownerless_rows`.
+ * rows, the bytes go to the user's row. If all rows are full, they go to the generation's row in `common_rows`.
  */
 struct traffic_row {
-	/* in `user_rows` only the id of the payer and the bytes; in `ownerless_rows` only the bytes */
+	/* in `user_rows` only the id of the payer and the bytes; in `common_rows` only the bytes */
 	struct traffic_owner owner;
 	struct traffic_payload wire;
 	__u64 retransmitted_bytes;

@@ -181,8 +181,8 @@ public final class BPFCapture: CaptureSource {
         // walk has put there may be older than the sweep's record, but has its number.
         try self.drain(emit)
         self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
-        if let census, self.kernel.sweepsAllSockets { emit(.openSockets(SocketCensus(census.serials))) }
-        if let walkedCensus { emit(.openSockets(walkedCensus)) }
+        if let census, self.kernel.sweepsAllSockets { emit(.census(SocketCensus(census.serials))) }
+        if let walkedCensus { emit(.census(walkedCensus)) }
         self.reads.attempt("walk") { () throws(CaptureError) in try self.beginWalk(after: census) }
         let missing = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
         for socket in missing where socket.isShared {
@@ -288,7 +288,7 @@ public final class BPFCapture: CaptureSource {
             }
         ) { event in
             // The next reading removes the further owners of these sockets.
-            if case .closedUnrecorded(let serials) = event { for serial in serials { self.owners.close(serial) } }
+            if case .closedWithoutRecord(let serials) = event { for serial in serials { self.owners.close(serial) } }
             emit(event)
         }
         guard isClosing else { return }

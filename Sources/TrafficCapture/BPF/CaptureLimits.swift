@@ -42,7 +42,7 @@ package enum CaptureLimits {
             DoctorReport.Limit(
                 of: "rows of users, between two readings",
                 all: Int(TRAFFIC_USER_ROWS.rawValue) / 2,
-                beyond: "the bytes count without an owner"
+                beyond: "the bytes count for no user"
             ),
             DoctorReport.Limit(
                 of: "owners of shared sockets beyond the first \(TRAFFIC_INLINE_OWNERS.rawValue) of each",

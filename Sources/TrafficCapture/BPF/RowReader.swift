@@ -10,7 +10,7 @@ import TrafficModel
 struct RowReader {
     private let rows: BPFMap
     private let userRows: BPFMap
-    private let ownerlessRows: BPFMap
+    private let commonRows: BPFMap
     private let unrecordedEnds: BPFMap
     private(set) var generation: UInt32 = 0
     private let gracePeriod: GracePeriod
@@ -53,7 +53,7 @@ struct RowReader {
         self.gracePeriod = try GracePeriod()
         self.rows = try kernel.map("rows")
         self.userRows = try kernel.map("user_rows")
-        self.ownerlessRows = try kernel.map("ownerless_rows")
+        self.commonRows = try kernel.map("common_rows")
         self.unrecordedEnds = try kernel.map("unrecorded_ends")
         self.generation = generation
         guard let position else { return }
@@ -82,7 +82,7 @@ struct RowReader {
     /// Removes the rows that were read.
     mutating func release() throws(CaptureError) {
         guard let taken else { return }
-        try self.ownerlessRows.set(taken.generation & 1, to: traffic_row())
+        try self.commonRows.set(taken.generation & 1, to: traffic_row())
         for key in taken.processes { self.rows.remove(key) }
         for key in taken.users { self.userRows.remove(key) }
         self.taken = nil
@@ -96,8 +96,8 @@ struct RowReader {
     ///   - keepsRows: The rows stay in the maps until ``release()``.
     ///   - raise: Makes the programs add to this generation from now on.
     ///   - drain: Reads the ring, and the copies in `released`. Records made while a socket was open must reach the ledger
-    ///     before ``CaptureEvent/closedUnrecorded(_:)`` says that the socket closed. Returns whether all of them did;
-    ///     if not, a later call goes on.
+    ///     before ``CaptureEvent/closedWithoutRecord(_:)`` says that the socket closed. Returns whether all of them
+    ///     did; if not, a later call goes on.
     mutating func take(
         by deadline: UInt64,
         folded: UInt64,
@@ -134,13 +134,13 @@ struct RowReader {
         guard !self.previousEnds.isEmpty else { return }
         // This event comes after the rows: so a reader of the events never sees a closed socket whose bytes are
         // missing.
-        emit(.closedUnrecorded(self.previousEnds))
+        emit(.closedWithoutRecord(self.previousEnds))
         self.previousEnds.removeAll()
     }
 
     private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         let past = self.generation &- 1
-        let ownerless = FoldedRows.Row(try self.ownerlessRows.value(at: past & 1, as: traffic_row.self))
+        let common = FoldedRows.Row(try self.commonRows.value(at: past & 1, as: traffic_row.self))
         let processes = try Self.read(self.rows, of: past)
         let users = try Self.read(self.userRows, of: past)
         // Nothing below can fail, so every removed row is reported.
@@ -151,7 +151,7 @@ struct RowReader {
         var folded = FoldedRows(generation: self.readings)
         folded.processes = processes.map(\.row)
         folded.users = users.map(\.row).filter { !$0.isEmpty }
-        folded.ownerless = ownerless.isEmpty ? nil : ownerless
+        folded.common = common.isEmpty ? nil : common
         emit(.rows(folded))
     }
 
