@@ -52,7 +52,7 @@ extension Reading {
         let identities = Set(processes.map(\.identity))
         result.evidence = AuditEvidence()
         result.evidence.countsInterfaces = self.evidence.countsInterfaces
-        result.evidence.goneSocketsOf = self.evidence.goneSocketsOf.filter { identities.contains($0.key) }
+        result.evidence.forgottenSocketsOf = self.evidence.forgottenSocketsOf.filter { identities.contains($0.key) }
         result.exchanges = self.exchanges.filter { identities.contains($0.process) }
         result.groupedEndpoints = self.groupedEndpoints.mapValues { $0.filter { $0.process.uid == uid } }
         result.snapshot.processes = self.snapshot.processes.map { _ in processes }

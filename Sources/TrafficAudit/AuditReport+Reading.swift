@@ -9,7 +9,7 @@ extension AuditReport {
         var count = 0
         switch subject {
         case .host:
-            var tallies = evidence.goneSockets
+            var tallies = evidence.forgottenSockets
             for socket in sockets { tallies += socket.tallies() }
             tallies.add(evidence.packets, snapshot.interfaces ?? [], awaitsRows: snapshot.capture.awaitsRows)
             let interfaces = snapshot.interfaces ?? []
@@ -37,7 +37,7 @@ extension AuditReport {
             let processes = (snapshot.processes ?? []).filter { $0.identity.pid == pid }
             guard !processes.isEmpty else { throw .noSuchProcess(pid) }
             self.sections = processes.map { process in
-                var tallies = evidence.goneSocketsOf[process.identity] ?? AuditTallies()
+                var tallies = evidence.forgottenSocketsOf[process.identity] ?? AuditTallies()
                 for socket in sockets where socket.owners.contains(where: { $0.identity == process.identity }) {
                     tallies += socket.tallies(for: process.identity)
                 }

@@ -5,9 +5,9 @@ import TrafficModel
 /// Kept where sockets come and go. A report then costs the same however many sockets there are.
 struct CookieIndex: Codable {
     /// The serial of the one socket with this cookie.
-    private var single: [UInt64: UInt64] = [:]
+    private(set) var single: [UInt64: UInt64] = [:]
     /// The serials of several sockets with the same cookie (MPTCP). Such a cookie names no socket.
-    private var several: [UInt64: Set<UInt64>] = [:]
+    private(set) var several: [UInt64: Set<UInt64>] = [:]
 
     /// - Returns: `nil` if no socket has the cookie, or several have it.
     subscript(cookie: SocketCookie) -> UInt64? { self.single[cookie.rawValue] }

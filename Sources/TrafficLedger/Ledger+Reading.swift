@@ -108,27 +108,27 @@ extension Ledger {
 
     /// - Parameter unlisted: Open sockets that the snapshot does not list.
     private func evidence(unlisted: [UInt64]) -> AuditEvidence {
-        var goneSockets = self.goneSockets
+        var forgottenSockets = self.forgottenSockets
         var parts: [ProcessIdentity: AuditTallies] = [:]
         for serial in unlisted {
             guard let socket = self.sockets[serial] else { continue }
             let evidence = socket.evidence
             let whole = evidence.tallies
-            goneSockets.bury(whole)
-            if whole.isDisputed { goneSockets.keepDisputed(socket, bootedAt: self.bootedAt) }
+            forgottenSockets.add(whole)
+            if whole.isDisputed { forgottenSockets.keepDisputed(socket, bootedAt: self.bootedAt) }
             for (process, share) in socket.shares {
                 parts[process, default: AuditTallies()] +=
                     evidence.part(of: whole, payload: share.payload, wire: share.wire)
             }
         }
-        var evidence = goneSockets.evidence
-        for account in self.sockets.unlistedAccounts {
-            evidence.goneSockets += account.evidence.tallies
+        var evidence = forgottenSockets.evidence
+        for account in self.sockets.recoverableAccounts {
+            evidence.forgottenSockets += account.evidence.tallies
         }
         for process in self.processes.accounts.values {
-            var tallies = process.goneSockets
+            var tallies = process.forgottenSockets
             if let part = parts[process.identity] { tallies += part }
-            evidence.goneSocketsOf[process.identity] = tallies
+            evidence.forgottenSocketsOf[process.identity] = tallies
         }
         evidence.packets = self.interfaces.seen
         evidence.countsInterfaces = !evidence.packets.isEmpty

@@ -34,7 +34,7 @@ public struct Ledger: Sendable, Codable {
     private(set) var countersBackwards: UInt64 = 0
     /// The generation of the rows that were absorbed last.
     private var rowGeneration: UInt64 = 0
-    private(set) var goneSockets = GoneSockets()
+    private(set) var forgottenSockets = ForgottenSockets()
     private(set) var reports = ReportAccounts()
     private var contacts = ContactLog()
     /// When the series began, if that is not when the count began.
@@ -103,7 +103,7 @@ public struct Ledger: Sendable, Codable {
     ///
     /// - Parameter uncountedNanoseconds: How long nothing counted in between.
     public mutating func changeCapture(uncountedNanoseconds: UInt64) {
-        for serial in self.sockets.accounts.keys { self.closeWithoutRecord(serial) }
+        for serial in Array(self.sockets.accounts.keys) { self.closeWithoutRecord(serial) }
         for socket in self.sockets.accounts.values { self.keepForAudits(socket) }
         self.sockets = SocketTable()
         self.rowGeneration = 0
@@ -116,7 +116,7 @@ public struct Ledger: Sendable, Codable {
     public var withoutSockets: Ledger {
         var sums = self
         sums.sockets = SocketTable()
-        sums.goneSockets = GoneSockets()
+        sums.forgottenSockets = ForgottenSockets()
         sums.reports = self.reports.sumsAlone
         return sums
     }
@@ -126,7 +126,7 @@ public struct Ledger: Sendable, Codable {
         case .socket(let observation):
             self.absorb(observation)
         case .owner(let socket, let owner):
-            // The daemon reads owners after their socket.
+            // The daemon reads owners after their socket, so a socket that is not listed has their bytes already.
             guard let growth = self.sockets.absorb(owner, of: socket) else { return }
             if growth.isBackwards { self.countersBackwards += 1 }
             self.credit(growth, of: socket)
@@ -137,7 +137,7 @@ public struct Ledger: Sendable, Codable {
         case .missing(let serials):
             for serial in serials { self.presumeClosed(serial) }
         case .census(let census):
-            for serial in self.sockets.missing(in: census) { self.presumeClosed(serial) }
+            for serial in self.sockets.note(census) { self.presumeClosed(serial) }
         case .details(let process, let details):
             self.processes.resolve(process, as: details)
         case .usersNamed(let names):
@@ -163,8 +163,8 @@ public struct Ledger: Sendable, Codable {
             guard !reports.isEmpty || self.reports.isNews(dropped: dropped) || self.reports.isWaiting else { return }
             let round = ReportRound(processes: self.processes.accounts.values, bootedAt: self.bootedAt)
             swap(&round.sockets, &self.sockets)
+            defer { swap(&round.sockets, &self.sockets) }
             self.reports.absorb(reports, dropped: dropped, round: round, processes: &self.processes)
-            swap(&round.sockets, &self.sockets)
         case .tick(let wall, let boottime):
             self.tick(wall: wall, boottime: boottime)
         case .look(let wall, let boottime):
@@ -197,9 +197,14 @@ public struct Ledger: Sendable, Codable {
         // The poll method computes its counters from several counters, which are not of one moment.
         if growth.isBackwards && observation.stream != nil { self.countersBackwards += 1 }
         self.credit(growth, of: observation.serial)
-        guard growth.isNewlyClosed else { return }
-        let limit = self.retention.closedSocketLimit
-        self.forget(self.sockets.close(observation.serial, isShared: observation.isShared, within: limit))
+        guard growth.mustLeave else { return }
+        let surplus = self.sockets.queue(
+            observation.serial,
+            of: observation.payer,
+            isShared: observation.isShared,
+            within: self.retention.closedSocketLimit
+        )
+        self.forget(surplus)
     }
 
     /// Credits rows: bytes of no listed socket.
@@ -224,7 +229,7 @@ public struct Ledger: Sendable, Codable {
         self.totals.payload += row.owner.payload
         self.totals.add(wire: row.wire)
         self.totals.retransmitted = (self.totals.retransmitted ?? 0) +| row.retransmitted
-        self.goneSockets.bury(row)
+        self.forgottenSockets.add(row)
     }
 
     /// The socket was missing too often. If the ledger sees the socket again, its account goes on.
@@ -236,7 +241,7 @@ public struct Ledger: Sendable, Codable {
     /// The socket closed without a record, and rows have what it moved since its last observation. TCP's own account
     /// and the packets of that time are gone.
     private mutating func closeWithoutRecord(_ serial: UInt64) {
-        if let unlisted = self.sockets.takeUnlisted(serial) { return self.forget([unlisted]) }
+        if let recoverable = self.sockets.takeRecoverable(serial) { return self.forget([recoverable]) }
         guard let account = self.sockets[serial], !account.isClosed else { return }
         var last = account.lastObservation(at: self.lastTick?.boottime ?? 0)
         last.stream?.isPartial = true
@@ -338,7 +343,7 @@ public struct Ledger: Sendable, Codable {
             closedBefore: boottime -| retention.lateSockets.nanoseconds,
             within: retention.lateSocketLimit
         )
-        let closed = self.sockets.unlistClosed(
+        let closed = self.sockets.takeClosed(
             listedSince: boottime -| retention.closedSockets.nanoseconds,
             at: boottime,
             within: retention.closedSocketLimit
@@ -346,9 +351,10 @@ public struct Ledger: Sendable, Codable {
         self.forget(closed)
     }
 
-    /// The sockets are closed for good. Only what late reports may claim of them stays.
+    /// The sockets are closed for good. What late reports are checked against stays, and what audits need.
     private mutating func forget(_ sockets: [SocketAccount]) {
         for socket in sockets {
+            // A presumed socket closed long ago, so no report is on its way.
             let user = socket.isPresumed ? nil : self.reports.payer(ofLateReportsOf: socket, in: self.processes)
             self.sockets.keepLate(socket, of: user, within: self.retention.lateSocketLimit)
             self.keepForAudits(socket)
@@ -359,11 +365,11 @@ public struct Ledger: Sendable, Codable {
     private mutating func keepForAudits(_ socket: SocketAccount) {
         let evidence = socket.evidence
         let whole = evidence.tallies
-        self.goneSockets.bury(whole)
-        if whole.isDisputed { self.goneSockets.keepDisputed(socket, bootedAt: self.bootedAt) }
+        self.forgottenSockets.add(whole)
+        if whole.isDisputed { self.forgottenSockets.keepDisputed(socket, bootedAt: self.bootedAt) }
         for (process, share) in socket.shares {
             self.processes.change(process) {
-                $0.bury(evidence.part(of: whole, payload: share.payload, wire: share.wire))
+                $0.addForgotten(evidence.part(of: whole, payload: share.payload, wire: share.wire))
             }
         }
     }
@@ -373,16 +379,10 @@ public struct Ledger: Sendable, Codable {
         self.processes.forgetPending()
         self.totals.pendingSent = 0
         self.destinations.forgetPending()
-        for socket in self.sockets.takePending() {
-            let pending = socket.bytes.pendingSent
-            // If several processes use the socket, the ledger does not know which process's call is at work.
-            if socket.owners.count == 1, let owner = socket.owners.first {
-                self.processes.change(owner) { $0.addPending(pending) }
-            }
+        for (pending, owner, destination) in self.sockets.pendingBytes() {
+            if let owner { self.processes.change(owner) { $0.addPending(pending) } }
             self.totals.pendingSent +|= pending
-            if let destination = socket.destination {
-                self.destinations.add(ByteCounts(pendingSent: pending), to: destination)
-            }
+            if let destination { self.destinations.add(ByteCounts(pendingSent: pending), to: destination) }
         }
     }
 

@@ -26,7 +26,7 @@ struct ProcessAccount: Codable {
 
     private(set) var bytes = ByteCounts()
     /// The audit lines of the process's sockets that are no longer listed.
-    private(set) var goneSockets = AuditTallies()
+    private(set) var forgottenSockets = AuditTallies()
     private var meter = RateMeter()
     /// How much of the payload is explained by reports of the process.
     private(set) var explained: UInt64 = 0
@@ -67,7 +67,7 @@ struct ProcessAccount: Codable {
 
     /// - Returns: Whether the daemon should look up the details of the process (again).
     mutating func add(_ row: FoldedRows.Row) -> Bool {
-        self.bury(row.tallies)
+        self.addForgotten(row.tallies)
         self.bytes.add(wire: row.wire)
         if row.retransmitted > 0 { self.add(retransmitted: row.retransmitted) }
         return self.add(row.owner.payload, as: row.owner)
@@ -118,8 +118,8 @@ struct ProcessAccount: Codable {
         self.explained +|= bytes
     }
 
-    mutating func bury(_ tallies: AuditTallies) {
-        self.goneSockets += tallies
+    mutating func addForgotten(_ tallies: AuditTallies) {
+        self.forgottenSockets += tallies
     }
 
     /// Pending bytes are counted anew at every tick and look.

@@ -36,8 +36,8 @@ struct SocketAccount: Codable {
         var isReopened = false
         /// The socket had closed before this growth.
         var wasClosed = false
-        /// The socket is listed as closed from now on: it ended, or its record came after it had left the list.
-        var isNewlyClosed = false
+        /// The socket is listed as a closed one from now on, and must leave the list in its turn.
+        var mustLeave = false
 
         var payload: PayloadBytes { self.owners.reduce(self.unowned) { $0 + $1.payload } }
         /// The growth of the whole socket.
@@ -51,9 +51,9 @@ struct SocketAccount: Codable {
         }
     }
 
-    /// Where the socket is in its life: ``SocketTable`` has the way.
+    /// ``SocketTable`` shows how a socket gets from one to the next.
     private enum Phase: UInt8, Codable {
-        case open, closed, presumed, unlisted
+        case open, ended, presumed, recoverable
     }
 
     private(set) var observation: SocketObservation
@@ -87,13 +87,13 @@ struct SocketAccount: Codable {
 
     var isClosed: Bool { self.phase != .open }
 
-    /// The ledger closed the socket because it was missing. The kernel did not say that it closed.
-    var isPresumed: Bool { self.phase == .presumed || self.phase == .unlisted }
+    /// The ledger closed the socket because it was missing. Nothing in the kernel has said so yet.
+    var isPresumed: Bool { self.phase == .presumed || self.phase == .recoverable }
 
-    var isListed: Bool { self.phase != .unlisted }
+    var isListed: Bool { self.phase != .recoverable }
 
-    /// The ledger gives up a presumed socket.
-    mutating func unlist() { self.phase = .unlisted }
+    /// A presumed socket leaves the list.
+    mutating func becomeRecoverable() { self.phase = .recoverable }
 
     /// - Returns: Whether the socket was not listed.
     mutating func returnToList() -> Bool {
@@ -157,8 +157,11 @@ struct SocketAccount: Codable {
         if !wasClosed {
             self.observation = observation
             growth.isEnd = observation.closedBoottimeNanoseconds != nil
-            if growth.isEnd { self.phase = isPresumed ? .presumed : .closed }
+            if growth.isEnd { self.phase = isPresumed ? .presumed : .ended }
             self.updateEnds()
+        } else if !isPresumed {
+            // The record of the end of a presumed socket.
+            self.phase = .ended
         }
         growth.wasClosed = wasClosed
         growth.ends = self.ends

@@ -1,48 +1,56 @@
 import TrafficModel
+import TrafficReport
 
 /// The sockets that the ledger knows. A socket has one phase at a time, and only this table moves it on:
 ///
 /// ```
-/// open ───── end ─────> closed ───── age, limit ─────> late ───── age, limit ─────> forgotten
-///  │ ^
-///  │ └── seen again ──┬───────────────────┐
-///  v                  │                   │
-/// missing ──────> presumed ─ age, limit ─> unlisted ─ limit, or closed after all ─> forgotten
+/// open ──────── end ───────> ended ─────── age, limit ──────> late ──────── age, limit ──────> forgotten
+///  │ ^                         ^
+///  │ │                         │ end
+///  │ └── seen again ─────┬─────┴─────────────┐
+///  v                     │                   │
+/// missing 3 times ─> presumed ─ age, limit ─> recoverable ─ limit, or end without a record ─> forgotten
 /// ```
 ///
-/// Open, closed and presumed sockets are listed. ``accounts`` has those and the unlisted ones, ``late`` has the late ones,
-/// and ``claims`` has what reports claim of any of them. A closed socket of which no report can come is forgotten at once.
+/// Open, ended and presumed sockets are listed. ``accounts`` has those and the recoverable ones: if the ledger sees such
+/// a socket again, its account goes on, because its bytes would count twice otherwise. ``late`` has what reports are
+/// checked against that come when the socket has left the list. An ended socket of which no report can come is forgotten
+/// at once.
 ///
-/// Whoever takes a socket off the list gets its account, because the audits keep what it moved.
+/// Whoever makes a socket leave gets its account, because the audits keep what it moved.
 struct SocketTable: Sendable, Codable {
-    /// Limits the unlisted sockets, of all users together. Beyond, the user with the most loses the oldest.
-    static let unlistedLimit = 1_024
+    typealias ClaimResult = (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64)
+
+    /// Limits the recoverable sockets, of all users together. Beyond, the user with the most loses the oldest.
+    static let recoverableLimit = 1_024
 
     private(set) var accounts: [UInt64: SocketAccount] = [:]
     /// The listed and the late sockets by cookie, which is how a report names a socket.
-    var cookies = CookieIndex()
-    /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and cost
-    /// a tick nothing.
+    private(set) var cookies = CookieIndex()
+    /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and
+    /// cost a tick nothing.
     private(set) var moving: Set<UInt64> = []
     /// Sockets with bytes of calls that have not returned.
-    private var pending: Set<UInt64> = []
+    private(set) var pending: Set<UInt64> = []
     /// How many open sockets each process uses, also a process that is no longer listed.
     private(set) var openByProcess: [ProcessIdentity: Int] = [:]
     private var absences = Absences()
-    /// Closed and presumed sockets, in the order in which they leave the list.
-    private var closed = ClosedSockets()
-    private var unlisted = FairQueue<UInt64>()
-    var late = LateSockets()
-    /// By serial. Not within the accounts, because a server has many sockets, and only some of them have claims.
-    var claims: [UInt64: SocketClaims] = [:]
-    var ranges = ClaimedRanges()
+    /// Ended and presumed sockets, in the order in which they leave the list.
+    private var leaving = ClosedSockets()
+    /// Recoverable sockets, in the order in which they are forgotten.
+    private(set) var recoverable = FairQueue<UInt64>()
+    private(set) var late = LateSockets()
+    /// What reports claim of sockets, by serial. Claims stay as long as a report can name their socket, so that no byte
+    /// is explained twice, and no longer. They are not within the accounts: a server has many sockets, and only some of
+    /// them have claims.
+    private(set) var claims: [UInt64: SocketClaims] = [:]
+    private(set) var ranges = ClaimedRanges()
 
     subscript(serial: UInt64) -> SocketAccount? { self.accounts[serial] }
 
-    var unlistedAccounts: some Sequence<SocketAccount> { self.unlisted.elements.lazy.compactMap { self.accounts[$0] } }
+    var recoverableAccounts: [SocketAccount] { self.recoverable.elements.compactMap { self.accounts[$0] } }
 
-    /// Changes an account in place, except for its phase and what the socket's record says of the socket:
-    /// ``absorb(_:isPresumed:)`` does that.
+    /// Changes an account in place. Its phase, and what records say of the socket, change elsewhere in this table.
     ///
     /// - Returns: The result of `body`; `nil` if the socket is not known.
     @discardableResult
@@ -56,26 +64,25 @@ struct SocketTable: Sendable, Codable {
 
     // MARK: Observations
 
-    /// A socket that the ledger has given up is listed again, and its account goes on.
+    /// A recoverable socket is listed again, and its account goes on. Any other that is not listed begins anew.
     ///
     /// - Parameter isPresumed: The ledger made this last observation itself, of a socket that is missing.
     mutating func absorb(_ observation: SocketObservation, isPresumed: Bool = false) -> SocketAccount.Growth {
         let serial = observation.serial
-        self.listLate(serial)
+        self.removeLate(serial)
         // In place, because an account is large and this is the hot path of the daemon.
         let known = self.accounts.changeInPlace(serial) { account in
             let cookie = account.observation.cookie
             let payer = account.returnToList() ? account.observation.payer : nil
             let growth = account.absorb(observation, isPresumed: isPresumed)
-            return (growth: growth, unlistedOf: payer, cookies: (before: cookie, now: account.observation.cookie))
+            return (growth: growth, returnsOf: payer, cookies: (before: cookie, now: account.observation.cookie))
         }
         var growth: SocketAccount.Growth
         if let known {
             growth = known.growth
-            if let payer = known.unlistedOf {
-                self.unlisted.remove(of: payer) { $0 == serial }
+            if let payer = known.returnsOf {
+                self.recoverable.remove(of: payer) { $0 == serial }
                 self.cookies.add(known.cookies.now, of: serial)
-                growth.isNewlyClosed = growth.wasClosed
             } else if known.cookies.before != known.cookies.now {
                 self.cookies.remove(known.cookies.before, of: serial)
                 self.cookies.add(known.cookies.now, of: serial)
@@ -86,7 +93,7 @@ struct SocketTable: Sendable, Codable {
             self.cookies.add(account.observation.cookie, of: serial)
             self.accounts[serial] = account
         }
-        if growth.isEnd { growth.isNewlyClosed = true }
+        growth.mustLeave = growth.isEnd || known?.returnsOf != nil && growth.wasClosed
         self.note(growth, of: serial)
         if observation.pendingSent ?? 0 > 0 { self.pending.insert(serial) }
         return growth
@@ -94,10 +101,10 @@ struct SocketTable: Sendable, Codable {
 
     /// Takes the cumulative counters of a further owner.
     ///
-    /// - Returns: `nil`: the socket is no longer listed, and the bytes of the owner have been counted.
+    /// - Returns: `nil`: the socket is not listed. Then the bytes of the owner have been counted.
     mutating func absorb(_ owner: OwnerObservation, of serial: UInt64) -> SocketAccount.Growth? {
-        let growth = self.accounts.changeInPlace(serial) { $0.isListed ? $0.absorb(owner) : nil }
-        guard let growth = growth ?? nil else { return nil }
+        guard let index = self.accounts.index(forKey: serial), self.accounts.values[index].isListed else { return nil }
+        let growth = self.accounts.values[index].absorb(owner)
         self.note(growth, of: serial)
         return growth
     }
@@ -120,41 +127,46 @@ struct SocketTable: Sendable, Codable {
         }
     }
 
-    /// - Returns: Sockets that were missing so often that they must have closed.
-    mutating func missing(in census: SocketCensus) -> ArraySlice<UInt64> {
-        let missing = self.accounts.values.lazy.filter { account in
+    /// Notes which open sockets the census lacks.
+    ///
+    /// - Returns: Those that were missing so often that they must have closed, by serial.
+    mutating func note(_ census: SocketCensus) -> ArraySlice<UInt64> {
+        let lacking = self.accounts.values.lazy.filter { account in
             let socket = account.observation
             return !account.isClosed && !census.serials.contains(socket.serial)
                 && census.covers(socket.transport, in: socket.networkNamespace)
         }
-        let serials = self.absences.note(missing.map(\.observation.serial))
-        // A census of some sockets may miss a living one that has left the kernel's tables. So no more are presumed than
-        // have room: beyond that, the bytes of one that comes back would count twice. The others stay listed.
-        guard census.namespaces != nil else { return serials[...] }
-        return serials.prefix(max(0, Self.unlistedLimit - self.accounts.values.count { $0.isPresumed }))
+        let missing = self.absences.note(lacking.map(\.observation.serial))
+        // A census of some sockets may miss a living one that has left the kernel's tables. So no more are presumed
+        // than have room: beyond that, the bytes of one that comes back would count twice. The others stay listed.
+        guard census.namespaces != nil else { return missing[...] }
+        return missing.prefix(max(0, Self.recoverableLimit - self.accounts.values.count { $0.isPresumed }))
     }
 
     // MARK: Leaving the list
 
-    /// A socket closed, and leaves the list in its turn.
+    /// A closed socket leaves the list in its turn.
     ///
     /// - Parameter isShared: Further owners of the socket are still to come.
-    /// - Returns: Sockets that exceed the limits. They are forgotten, but for what reports may claim of them.
-    mutating func close(_ serial: UInt64, isShared: Bool, within limit: UserLimit) -> [SocketAccount] {
-        guard let payer = self.accounts[serial]?.observation.payer else { return [] }
-        return self.unlist(self.closed.append(serial, of: payer, isShared: isShared, within: limit))
+    /// - Returns: Sockets that exceed the limits, without those that are recoverable.
+    mutating func queue(
+        _ serial: UInt64,
+        of payer: PayingUser,
+        isShared: Bool,
+        within limit: UserLimit
+    ) -> [SocketAccount] {
+        self.leaveList(self.leaving.append(serial, of: payer, isShared: isShared, within: limit))
     }
 
     /// Takes closed sockets off the list that have been there since `moment` or longer, and those beyond the limits.
     ///
-    /// - Returns: As for ``close(_:isShared:within:)``.
-    mutating func unlistClosed(listedSince moment: UInt64, at tick: UInt64, within limit: UserLimit) -> [SocketAccount]
-    {
-        self.unlist(self.closed.takeForgettable(listedSince: moment, at: tick, within: limit))
+    /// - Returns: These sockets, without those that are recoverable.
+    mutating func takeClosed(listedSince moment: UInt64, at tick: UInt64, within limit: UserLimit) -> [SocketAccount] {
+        self.leaveList(self.leaving.takeForgettable(listedSince: moment, at: tick, within: limit))
     }
 
-    private mutating func unlist(_ serials: [UInt64]) -> [SocketAccount] {
-        var forgotten: [SocketAccount] = []
+    private mutating func leaveList(_ serials: [UInt64]) -> [SocketAccount] {
+        var taken: [SocketAccount] = []
         for serial in serials {
             // Some are open, because they came back.
             guard let account = self.accounts[serial], account.isClosed, account.isListed else { continue }
@@ -162,21 +174,21 @@ struct SocketTable: Sendable, Codable {
             self.cookies.remove(account.observation.cookie, of: serial)
             guard account.isPresumed else {
                 self.accounts[serial] = nil
-                forgotten.append(account)
+                taken.append(account)
                 continue
             }
-            self.accounts.changeInPlace(serial) { $0.unlist() }
-            let limit = UserLimit(Self.unlistedLimit, inAll: Self.unlistedLimit)
-            let surplus = self.unlisted.append(serial, of: account.observation.payer, within: limit, slack: 0)
-            forgotten += surplus.compactMap { self.accounts.removeValue(forKey: $0) }
+            self.accounts.changeInPlace(serial) { $0.becomeRecoverable() }
+            let limit = UserLimit(Self.recoverableLimit, inAll: Self.recoverableLimit)
+            let surplus = self.recoverable.append(serial, of: account.observation.payer, within: limit, slack: 0)
+            taken += surplus.compactMap { self.accounts.removeValue(forKey: $0) }
         }
-        return forgotten
+        return taken
     }
 
-    /// Takes out an unlisted socket, of which it is now known that it closed.
-    mutating func takeUnlisted(_ serial: UInt64) -> SocketAccount? {
+    /// Takes out a recoverable socket, of which it is now known that it ended.
+    mutating func takeRecoverable(_ serial: UInt64) -> SocketAccount? {
         guard let account = self.accounts[serial], !account.isListed else { return nil }
-        self.unlisted.remove(of: account.observation.payer) { $0 == serial }
+        self.recoverable.remove(of: account.observation.payer) { $0 == serial }
         self.accounts[serial] = nil
         return account
     }
@@ -190,17 +202,112 @@ struct SocketTable: Sendable, Codable {
         }
     }
 
-    /// The open sockets with bytes of calls that have not returned.
-    mutating func takePending() -> [SocketAccount] {
-        var accounts: [SocketAccount] = []
-        for serial in self.pending {
-            guard let socket = self.accounts[serial], !socket.isClosed, socket.bytes.pendingSent > 0 else {
-                self.pending.remove(serial)
-                continue
-            }
-            accounts.append(socket)
+    /// The bytes of calls that have not returned, of each open socket with such calls.
+    ///
+    /// - Returns: `owner`: the process, if only one uses the socket. Of several nobody knows whose call it is.
+    mutating func pendingBytes() -> [(bytes: UInt64, owner: ProcessIdentity?, destination: Destination?)] {
+        var found: [(UInt64, ProcessIdentity?, Destination?)] = []
+        self.pending = self.pending.filter { serial in
+            guard let socket = self.accounts[serial], !socket.isClosed else { return false }
+            let (bytes, owners) = (socket.bytes.pendingSent, socket.owners)
+            if bytes > 0 { found.append((bytes, owners.count == 1 ? owners.first : nil, socket.destination)) }
+            return bytes > 0
         }
-        return accounts
+        return found
+    }
+
+    // MARK: Claims
+
+    /// - Returns: How many more bytes are explained than before.
+    mutating func claim(
+        _ connection: Report.Connection,
+        of socket: ClaimedSocket,
+        by sender: ReportSender
+    ) -> PayloadBytes {
+        let none = SocketClaims(of: socket, by: sender)
+        return self.claims[socket.serial, default: none].claim(connection, of: socket.payload)
+    }
+
+    /// As ``SocketClaims/claim(_:isSent:of:wire:limit:)``.
+    mutating func claim(
+        _ interval: Report.Interval,
+        isSent: Bool,
+        of socket: ClaimedSocket,
+        by sender: ReportSender
+    ) -> ClaimResult {
+        let none = SocketClaims(of: socket, by: sender)
+        return Self.claim(
+            interval,
+            isSent: isSent,
+            of: socket,
+            &self.claims[socket.serial, default: none],
+            &self.ranges
+        )
+    }
+
+    private static func claim(
+        _ interval: Report.Interval,
+        isSent: Bool,
+        of socket: ClaimedSocket,
+        _ claims: inout SocketClaims,
+        _ ranges: inout ClaimedRanges
+    ) -> ClaimResult {
+        let known = claims.rangeCount
+        // The allowance is looked up only if the direction has so many ranges that it matters.
+        let hasRoom = claims.isSmall(isSent: isSent) || ranges.hasRoom(for: claims)
+        let result = claims.claim(
+            interval,
+            isSent: isSent,
+            of: socket.payload,
+            wire: socket.wireBytes,
+            limit: hasRoom ? Coverage.mostRanges : Coverage.fewestRanges
+        )
+        if claims.rangeCount != known { ranges.add(claims.rangeCount - known, of: claims) }
+        return result
+    }
+
+    // MARK: Late sockets
+
+    /// Keeps what late reports of a socket are checked against. The socket has left the list.
+    ///
+    /// - Parameter user: Whose place the socket takes; `nil`: no report may come.
+    mutating func keepLate(_ socket: SocketAccount, of user: PayingUser?, within limit: UserLimit) {
+        let serial = socket.observation.serial
+        guard let user, let late = LateSocket(socket, of: user), self.moveRanges(of: serial) else {
+            return self.forgetClaims(of: serial)
+        }
+        self.cookies.add(late.cookie, of: serial)
+        self.forgetLate(self.late.keep(late, within: limit))
+    }
+
+    /// - Returns: `false` if there is no room for them among those of late sockets.
+    private mutating func moveRanges(of serial: UInt64) -> Bool {
+        guard let index = self.claims.index(forKey: serial) else { return true }
+        return self.ranges.leaveList(&self.claims.values[index])
+    }
+
+    /// A late socket was observed again, and is late no more.
+    private mutating func removeLate(_ serial: UInt64) {
+        guard let late = self.late.remove(serial) else { return }
+        self.cookies.remove(late.cookie, of: serial)
+        if let index = self.claims.index(forKey: serial) { self.ranges.returnToList(&self.claims.values[index]) }
+    }
+
+    /// Reports of late sockets that closed before `moment`, or exceed the limits, count no more.
+    mutating func forgetLate(closedBefore moment: UInt64, within limit: UserLimit) {
+        self.forgetLate(self.late.takeForgettable(closedBefore: moment, within: limit))
+    }
+
+    private mutating func forgetLate(_ sockets: [LateSocket]) {
+        for late in sockets {
+            self.cookies.remove(late.cookie, of: late.socket.serial)
+            self.forgetClaims(of: late.socket.serial)
+        }
+    }
+
+    private mutating func forgetClaims(of serial: UInt64) {
+        guard let claims = self.claims.removeValue(forKey: serial) else { return }
+        self.ranges.add(-claims.rangeCount, of: claims)
     }
 }
 

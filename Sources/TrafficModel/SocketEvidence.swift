@@ -212,9 +212,9 @@ public struct InterfaceEvidence: Hashable, Sendable, Codable {
 /// What an audit needs of sockets that are no longer listed.
 public struct AuditEvidence: Hashable, Sendable {
     /// The lines of sockets that are gone.
-    public var goneSockets = AuditTallies()
+    public var forgottenSockets = AuditTallies()
     /// The same by process, over all sockets that the process had used.
-    public var goneSocketsOf: [ProcessIdentity: AuditTallies] = [:]
+    public var forgottenSocketsOf: [ProcessIdentity: AuditTallies] = [:]
     /// The last sockets whose witnesses disagreed, and how many there were in all.
     public var disputed: [SocketUsage] = []
     public var disputedCount = 0

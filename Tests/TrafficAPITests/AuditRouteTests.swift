@@ -16,9 +16,9 @@ struct AuditRouteTests {
     init() {
         var snapshot = Fixture.snapshot()
         var evidence = AuditEvidence()
-        evidence.goneSockets.sent[.payload] = 100
-        evidence.goneSocketsOf[Fixture.root.identity] = AuditTallies(sentPayload: 60)
-        evidence.goneSocketsOf[Fixture.nobody.identity] = AuditTallies(sentPayload: 40)
+        evidence.forgottenSockets.sent[.payload] = 100
+        evidence.forgottenSocketsOf[Fixture.root.identity] = AuditTallies(sentPayload: 60)
+        evidence.forgottenSocketsOf[Fixture.nobody.identity] = AuditTallies(sentPayload: 40)
         snapshot.interfaces?[0].evidence = InterfaceEvidence(
             sent: .init(counterBytes: 10, counterPackets: 1, seen: .init(packets: 1, ip: 10, noSocket: 10)),
             received: .init(counterBytes: 5, counterPackets: 1, seen: .init(packets: 1, ip: 5, socket: 7))

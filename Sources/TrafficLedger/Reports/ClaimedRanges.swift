@@ -3,8 +3,8 @@ import TrafficModel
 /// How many ranges of bytes claims have left on sockets. Sockets that are no longer listed have an allowance of their
 /// own, so that the many closed sockets of a busy server take nothing from its open ones.
 struct ClaimedRanges: Codable {
-    private var listed = Budget<ProcessIdentity>()
-    private var late = Budget<ProcessIdentity>()
+    private(set) var listed = Budget<ProcessIdentity>()
+    private(set) var late = Budget<ProcessIdentity>()
 
     func hasRoom(for claims: SocketClaims) -> Bool {
         claims.isLate

@@ -3,27 +3,24 @@ import TrafficModel
 /// Closed sockets that are no longer listed, and whose reports may still come. A program on a busy machine, or behind
 /// others in the queue of the daemon's socket, may report late.
 struct LateSockets: Codable {
-    private var bySerial: [UInt64: LateSocket] = [:]
+    private(set) var bySerial: [UInt64: LateSocket] = [:]
     /// The next to be forgotten, of each user.
-    private var queue = FairQueue<Place>()
+    private(set) var queue = FairQueue<Place>()
 
-    private struct Place: Codable, Sendable {
+    struct Place: Codable, Sendable {
         var serial: UInt64
         /// `CLOCK_BOOTTIME`, nanoseconds.
         var closedAt: UInt64
     }
 
-    var serials: some Collection<UInt64> { self.bySerial.keys }
-
     subscript(serial: UInt64) -> LateSocket? { self.bySerial[serial] }
 
-    /// - Parameter socket: One that is not here.
+    /// - Parameter late: One that is not here.
     /// - Returns: Sockets beyond the limits, of which no report counts any more.
-    mutating func keep(_ socket: LateSocket, within limit: UserLimit) -> [LateSocket] {
-        let serial = socket.claimed.serial
-        self.bySerial[serial] = socket
-        let place = Place(serial: serial, closedAt: socket.closedAt)
-        return self.drop(self.queue.append(place, of: socket.user, within: limit))
+    mutating func keep(_ late: LateSocket, within limit: UserLimit) -> [LateSocket] {
+        self.bySerial[late.socket.serial] = late
+        let place = Place(serial: late.socket.serial, closedAt: late.closedAt)
+        return self.drop(self.queue.append(place, of: late.user, within: limit))
     }
 
     /// Takes out the sockets that closed before `moment`, and the sockets beyond the limits.
@@ -49,7 +46,7 @@ struct LateSocket: Codable {
     /// A socket with more owners is not kept: the limits count sockets, and not owners.
     static let mostOwners = 16
 
-    let claimed: ClaimedSocket
+    let socket: ClaimedSocket
     let cookie: SocketCookie
     let owners: [ProcessIdentity]
     /// Whose place it takes.
@@ -65,7 +62,7 @@ struct LateSocket: Codable {
             observation.transport.hasConnections && observation.cookie.rawValue != 0,
             account.bytes.payload.total > 0 || observation.preexisting
         else { return nil }
-        self.claimed = ClaimedSocket(account, isLate: true)
+        self.socket = ClaimedSocket(account, isLate: true)
         self.cookie = observation.cookie
         self.owners = Array(account.owners)
         self.user = user

@@ -21,8 +21,7 @@ final class ReportRound {
         var isOwned: Bool
     }
 
-    /// The ledger's own. The round has them while it reads reports, because a second reference would make the first
-    /// claim copy them.
+    /// The ledger's table itself while reports are read: with a second reference, the first claim would copy it.
     var sockets = SocketTable()
     /// The sockets that were looked up, by cookie.
     private var known: [UInt64: Known] = [:]
@@ -59,7 +58,7 @@ final class ReportRound {
         }
         // A cookie of several sockets names none of them.
         guard let serial = self.sockets.cookies[SocketCookie(rawValue: cookie)] else { return nil }
-        if let late = self.sockets.late[serial] { return (late.claimed, late.owners.contains(process)) }
+        if let late = self.sockets.late[serial] { return (late.socket, late.owners.contains(process)) }
         guard let account = self.sockets[serial] else { return nil }
         let isOwned = account.isOwned(by: process)
         let socket = index.map { self.known.values[$0].socket } ?? ClaimedSocket(account)

@@ -2,7 +2,7 @@ import DequeModule
 import TrafficModel
 
 /// What an audit needs of sockets that are no longer listed.
-struct GoneSockets: Codable {
+struct ForgottenSockets: Codable {
     private struct Disputed: Codable {
         var socket: SocketAccount
         /// Wall clock at `CLOCK_BOOTTIME` 0, when the ledger forgot the socket.
@@ -16,7 +16,7 @@ struct GoneSockets: Codable {
     private var disputed: Deque<Disputed> = []
     private var disputedCount = 0
 
-    mutating func bury(_ tallies: AuditTallies) {
+    mutating func add(_ tallies: AuditTallies) {
         self.tallies += tallies
     }
 
@@ -29,13 +29,13 @@ struct GoneSockets: Codable {
         if self.disputed.count > Self.listed { self.disputed.removeFirst() }
     }
 
-    mutating func bury(_ row: FoldedRows.Row) {
+    mutating func add(_ row: FoldedRows.Row) {
         self.tallies += row.tallies
     }
 
     var evidence: AuditEvidence {
         var evidence = AuditEvidence()
-        evidence.goneSockets = self.tallies
+        evidence.forgottenSockets = self.tallies
         evidence.disputed = self.disputed.map { $0.socket.usage(bootedAt: $0.bootedAt) }
         evidence.disputedCount = self.disputedCount
         return evidence

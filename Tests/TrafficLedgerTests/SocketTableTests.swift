@@ -1,0 +1,174 @@
+import Testing
+import TrafficAudit
+import TrafficModel
+
+@testable import TrafficLedger
+
+/// A socket's life, and that nothing of it outlives it.
+@Suite("Table of sockets")
+struct SocketTableTests {
+    private typealias F = LedgerFixture
+
+    private static let one = F.process(1)
+
+    // MARK: What holds whatever comes
+
+    @Test("whatever comes, each part of the table has what the others say", arguments: 0..<7 as Range<UInt64>)
+    func invariants(seed: UInt64) throws {
+        var ledger = try CheckpointTests.ledger()
+        var counts = (late: 0, recoverable: 0, shared: 0, claimed: 0)
+        for event in RandomEvents.events(seed: seed, rounds: 90) {
+            ledger.absorb(event)
+            let sockets = ledger.sockets
+            try Self.requireConsistency(of: sockets)
+            if case .tick = event {
+                try #require(sockets.moving.allSatisfy { sockets[$0] != nil })
+                try #require(sockets.pending.allSatisfy { sockets[$0]?.isClosed == false })
+            }
+            counts.late += sockets.late.bySerial.count
+            counts.recoverable += sockets.recoverable.count
+            counts.shared += sockets.cookies.several.count
+            counts.claimed += sockets.claims.values.count { $0.isLate }
+        }
+        // Otherwise the seed shows nothing.
+        #expect(counts.late > 0 && counts.recoverable > 0 && counts.shared > 0 && counts.claimed > 0)
+    }
+
+    private static func requireConsistency(of sockets: SocketTable) throws {
+        let late = sockets.late.bySerial
+        try #require(late.keys.allSatisfy { sockets[$0] == nil })
+
+        var holders: [UInt64: Set<UInt64>] = [:]
+        for (serial, account) in sockets.accounts where account.isListed {
+            holders[account.observation.cookie.rawValue, default: []].insert(serial)
+        }
+        for (serial, socket) in late { holders[socket.cookie.rawValue, default: []].insert(serial) }
+        holders[0] = nil
+        try #require(sockets.cookies.several == holders.filter { $0.value.count > 1 })
+        try #require(sockets.cookies.single == holders.filter { $0.value.count == 1 }.compactMapValues(\.first))
+
+        let recoverable = sockets.accounts.filter { !$0.value.isListed }.keys.sorted()
+        try #require(sockets.recoverable.elements.sorted() == recoverable)
+        try #require(sockets.recoverable.count == recoverable.count)
+        try #require(sockets.late.queue.elements.map(\.serial).sorted() == late.keys.sorted())
+
+        for (serial, claims) in sockets.claims {
+            try #require(claims.isLate == (late[serial] != nil) && (claims.isLate || sockets[serial] != nil))
+        }
+        let ranges = { (isLate: Bool) in
+            sockets.claims.values.filter { $0.isLate == isLate }.reduce(0) { $0 + $1.rangeCount }
+        }
+        try #require(sockets.ranges.listed.used == ranges(false) && sockets.ranges.late.used == ranges(true))
+
+        var open: [ProcessIdentity: Int] = [:]
+        for account in sockets.accounts.values where !account.isClosed {
+            for owner in account.owners { open[owner, default: 0] += 1 }
+        }
+        try #require(sockets.openByProcess == open)
+    }
+
+    // MARK: Sockets that are presumed closed
+
+    /// Socket 9 has moved 10 bytes, and is recoverable.
+    private static func recoverable(_ classes: AddressClasses = AddressClasses()) -> LedgerFixture {
+        var f = F()
+        f.ledger.configure(retention: .init(), classes: classes)
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)], remote: "198.51.100.7"))
+        f.tick()
+        f.absorb(.missing([9]))
+        f.tick()
+        f.tick(after: 10)
+        return f
+    }
+
+    private static func audited(_ f: LedgerFixture) throws -> Int64? {
+        try AuditReport(of: .host, in: f.reading).sections.first?.sent.first { $0.line == .payload }?.bytes
+    }
+
+    @Test("one that is seen again stays as long as it is open")
+    func seenAgain() {
+        var f = Self.recoverable()
+        #expect(f.ledger.sockets.recoverable.count == 1 && f.socket(9) == nil)
+        f.absorb(F.socket(9, [F.owner(Self.one, sent: 12)]))
+        for _ in 0..<3 { f.tick(after: 10) }
+        #expect(f.socket(9)?.bytes.payload.sent == 12 && f.socket(9)?.state == .established)
+        #expect(f.ledger.sockets.recoverable.count == 0)
+    }
+
+    @Test("the record of its end is listed once more, and then it is forgotten like others", arguments: [false, true])
+    func recordAfterwards(isStillListed: Bool) throws {
+        var f = Self.recoverable()
+        if isStillListed {
+            f.absorb(F.socket(9, [F.owner(Self.one, sent: 10)]))
+            f.absorb(.missing([9]))
+        }
+        f.absorb(F.socket(9, [F.owner(Self.one, sent: 12)], closed: f.now))
+        f.tick()
+        #expect(f.socket(9)?.closedAt != nil && f.socket(9)?.bytes.payload.sent == 12)
+        f.tick(after: 10)
+        #expect(f.ledger.sockets.accounts.isEmpty && f.ledger.sockets.recoverable.count == 0)
+        #expect(f.snapshot.totals.bytes.payload.sent == 12)
+        #expect(try Self.audited(f) == 12)
+    }
+
+    @Test("what it moves after other classes were set counts for the new class")
+    func otherClasses() throws {
+        var f = Self.recoverable(try AddressClasses(["old=198.51.100.0/24"]))
+        f.ledger.configure(retention: .init(), classes: try AddressClasses(["new=198.51.100.0/24"]))
+        f.absorb(F.socket(9, [F.owner(Self.one, sent: 15)], remote: "198.51.100.7"))
+        f.tick()
+        #expect(f.snapshot.totals.byClass?.mapValues(\.payload.sent) == ["new": 5])
+    }
+
+    @Test("reports of one come no more, whatever takes it out", arguments: [false, true])
+    func noLateReports(isOfAnotherCapture: Bool) {
+        var f = Self.recoverable()
+        f.report([.outcome(1, status: 200)])
+        if isOfAnotherCapture {
+            f.ledger.changeCapture(uncountedNanoseconds: 1)
+        } else {
+            f.absorb(.closedWithoutRecord([9]))
+        }
+        #expect(f.ledger.sockets.accounts.isEmpty && f.ledger.sockets.late.bySerial.isEmpty)
+    }
+
+    @Test("a census of some sockets presumes no more than have room, and no byte counts twice")
+    func roomOfPartialCensus() throws {
+        var f = F()
+        let (more, limit) = (UInt64(30), UInt64(SocketTable.recoverableLimit))
+        for serial in 1...limit + more { f.absorb(F.socket(serial, [F.owner(Self.one, sent: 1)], networkNamespace: 7)) }
+        f.tick()
+        let census = CaptureEvent.census(SocketCensus([], namespaces: [7]))
+        for round in 0..<3 {
+            for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(census) }
+            let sockets = f.ledger.sockets
+            #expect(sockets.accounts.values.count { $0.isPresumed } == Int(limit))
+            #expect(sockets.accounts.values.count { !$0.isClosed } == Int(more))
+            // In the first round they are listed, and then they are recoverable.
+            #expect(sockets.recoverable.count == (round == 0 ? 0 : Int(limit)))
+            f.tick()
+            f.tick(after: 10)
+        }
+        for serial in 1...limit + more { f.absorb(F.socket(serial, [F.owner(Self.one, sent: 1)], networkNamespace: 7)) }
+        f.tick()
+        #expect(f.snapshot.totals.bytes.payload.sent == limit + more)
+    }
+
+    @Test("audits keep what sockets moved that had to be forgotten: beyond the room, and with their capture")
+    func audits() throws {
+        var f = F()
+        let count = UInt64(SocketTable.recoverableLimit) + 30
+        for serial in 1...count { f.absorb(F.socket(serial, [F.owner(Self.one, sent: 1)])) }
+        f.tick()
+        f.absorb(.missing(Array(1...count)))
+        f.tick()
+        f.tick(after: 10)
+        #expect(f.ledger.sockets.recoverable.count == SocketTable.recoverableLimit)
+        #expect(try Self.audited(f) == Int64(count))
+        f.absorb(F.socket(count + 1, [F.owner(Self.one, sent: 1)]))
+        f.tick()
+        f.ledger.changeCapture(uncountedNanoseconds: 1)
+        f.tick()
+        #expect(try Self.audited(f) == Int64(count) + 1)
+    }
+}
