@@ -7,7 +7,7 @@ public import TrafficModel
 /// nothing. ``credit(_:of:)`` credits the growth of a counter to the process, the scope, the class and the total. Rows
 /// and packets of no socket are credited separately. Nothing is ever subtracted.
 ///
-/// `Codable` for ``checkpoint()`` alone: another encoder may round times, and no other decoder has the configuration.
+/// `Codable` for ``checkpoint()`` alone: another encoder may round times.
 public struct Ledger: Sendable, Codable {
     /// The end of a round.
     struct Moment: Codable {
@@ -81,20 +81,14 @@ public struct Ledger: Sendable, Codable {
         self.configuration = configuration
         self.destinations.configuration = configuration
         self.processes.configure(configuration)
-        self.renewClasses()
+        self.destinations.renewClasses()
+        self.sockets.renewClasses(classes)
     }
 
-    /// After a restore: the ledger knows nothing of the time since the checkpoint, and the classes of addresses may be
-    /// others than before.
+    /// After a restore: the ledger knows nothing of the time since the checkpoint.
     mutating func resume() {
         self.processes.askAgain()
         self.reports.resume()
-        self.renewClasses()
-    }
-
-    private mutating func renewClasses() {
-        self.destinations.renewClasses()
-        self.sockets.renewClasses(self.configuration.classes)
     }
 
     /// Goes on with another capture, which knows nothing of the last one. Its sockets may have the serials of other

@@ -148,10 +148,8 @@ struct CheckpointCoderTests {
         var flag = true
     }
 
-    private static let configuration = LedgerConfiguration(retention: .init(), classes: AddressClasses())
-
     private static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
-        try CheckpointDecoder(bytes, from: 0, self.configuration).read(type)
+        try CheckpointDecoder(bytes, from: 0).read(type)
     }
 
     @Test("values of all kinds come back")
@@ -159,7 +157,7 @@ struct CheckpointCoderTests {
         let encoder = CheckpointEncoder(after: 0)
         try encoder.write(Values())
         let bytes = encoder.takeBytes()
-        let decoder = CheckpointDecoder(bytes, from: 0, Self.configuration)
+        let decoder = CheckpointDecoder(bytes, from: 0)
         #expect(try decoder.read(Values.self) == Values())
         #expect(decoder.isAtEnd)
         for length in bytes.indices {
@@ -221,20 +219,5 @@ struct CheckpointCoderTests {
         #expect(throws: DecodingError.self) { try Self.decode([Bool].self, from: [1, 0, 0, 0, 2]) }
         #expect(throws: DecodingError.self) { try Self.decode([UInt8].self, from: [0xff, 0xff, 0xff, 0xff, 0, 0]) }
         #expect(throws: DecodingError.self) { try Self.decode([SocketScope].self, from: [1, 0, 0, 0, 1, 0x61]) }
-    }
-
-    @Test("a configuration can't come from another decoder")
-    func foreignDecoder() {
-        #expect(throws: DecodingError.self) { try LedgerConfiguration(from: NoDecoder()) }
-    }
-
-    private struct NoDecoder: Decoder {
-        let codingPath: [any CodingKey] = []
-        let userInfo: [CodingUserInfoKey: Any] = [:]
-        private var error: DecodingError { .dataCorrupted(.init(codingPath: [], debugDescription: "")) }
-
-        func container<Key>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> { throw self.error }
-        func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw self.error }
-        func singleValueContainer() throws -> any SingleValueDecodingContainer { throw self.error }
     }
 }

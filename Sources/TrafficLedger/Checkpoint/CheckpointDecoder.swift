@@ -5,12 +5,11 @@
 final class CheckpointDecoder: Decoder {
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]
-    let configuration: LedgerConfiguration
     private let bytes: [UInt8]
     private var offset: Int
 
-    init(_ bytes: [UInt8], from start: Int, _ configuration: LedgerConfiguration) {
-        (self.bytes, self.offset, self.configuration) = (bytes, start, configuration)
+    init(_ bytes: [UInt8], from start: Int) {
+        (self.bytes, self.offset) = (bytes, start)
     }
 
     var isAtEnd: Bool { self.offset == self.bytes.count }

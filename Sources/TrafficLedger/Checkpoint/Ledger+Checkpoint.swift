@@ -45,7 +45,8 @@ extension Ledger {
         retention: Retention = Retention(),
         classes: AddressClasses = AddressClasses()
     ) throws(CheckpointError) {
-        self = try Self.value(of: checkpoint, as: .ledger, LedgerConfiguration(retention: retention, classes: classes))
+        self = try Self.value(of: checkpoint, as: .ledger)
+        self.configure(retention: retention, classes: classes)
         self.resume()
     }
 
@@ -63,16 +64,15 @@ extension Ledger {
         classes: AddressClasses = AddressClasses()
     ) throws(CheckpointError) {
         let configuration = LedgerConfiguration(retention: retention, classes: classes)
-        self.init(try Self.value(of: sums, as: .sums, configuration) as LedgerSums, configuration)
+        self.init(try Self.value(of: sums, as: .sums) as LedgerSums, configuration)
     }
 
     private static func value<Value: Decodable>(
         of bytes: [UInt8],
-        as form: CheckpointHeader.Form,
-        _ configuration: LedgerConfiguration
+        as form: CheckpointHeader.Form
     ) throws(CheckpointError) -> Value {
         try CheckpointHeader.check(bytes, as: form)
-        let decoder = CheckpointDecoder(bytes, from: CheckpointHeader.headerLength, configuration)
+        let decoder = CheckpointDecoder(bytes, from: CheckpointHeader.headerLength)
         guard let value = try? Value(from: decoder), decoder.isAtEnd else { throw .damaged }
         return value
     }

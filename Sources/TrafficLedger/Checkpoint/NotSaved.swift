@@ -15,21 +15,7 @@ extension NotSaved {
 
 /// What the user has configured of a ledger. A checkpoint leaves it out: a restored ledger has the configuration of the
 /// daemon that restores it.
-struct LedgerConfiguration: Codable {
-    var retention: Ledger.Retention
-    var classes: AddressClasses
-
-    init(retention: Ledger.Retention, classes: AddressClasses) {
-        (self.retention, self.classes) = (retention, classes)
-    }
-
-    init(from decoder: any Decoder) throws {
-        guard let decoder = decoder as? CheckpointDecoder else {
-            let context = DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "no checkpoint")
-            throw DecodingError.valueNotFound(Self.self, context)
-        }
-        self = decoder.configuration
-    }
-
-    func encode(to encoder: any Encoder) {}
+struct LedgerConfiguration: NotSaved {
+    var retention = Ledger.Retention()
+    var classes = AddressClasses()
 }
