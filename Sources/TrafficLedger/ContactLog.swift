@@ -23,7 +23,7 @@ struct ContactLog: NotSaved {
         self.localPorts = localPorts
     }
 
-    /// - Parameter destination: `nil` if it is not decided yet. ``settle(_:_:at:)`` decides.
+    /// - Parameter destination: `nil` if it is not decided yet. ``decide(_:of:to:)`` decides.
     mutating func add(
         _ growth: SocketAccount.Growth,
         of serial: UInt64,
@@ -57,7 +57,7 @@ struct ContactLog: NotSaved {
     }
 
     /// The ledger knows now how far this socket reaches.
-    mutating func settle(_ serial: UInt64, _ remote: InternetAddress, at destination: Destination) {
+    mutating func decide(_ destination: Destination, of serial: UInt64, to remote: InternetAddress) {
         guard let sums = self.undecided.removeValue(forKey: serial), destination.scope.isFar else { return }
         for (process, sum) in sums { self.add(sum, of: process, at: remote) }
     }

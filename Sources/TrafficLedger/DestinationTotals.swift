@@ -111,7 +111,7 @@ struct DestinationTotals: Codable {
     /// Decides the destinations of the waiting bytes, and credits these bytes.
     ///
     /// - Returns: The destination of each socket from now on.
-    mutating func settle() -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
+    mutating func decide() -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
         var decided: [(UInt64, SocketEnds, Destination)] = []
         let news = Set(self.waiting.map(\.ends))
         for entry in self.waiting {

@@ -278,7 +278,7 @@ public struct Ledger: Sendable, Codable {
                 growth.owners.first.map { PayingUser($0.owner.uid) } ?? self.sockets[serial]?.observation.payer
                 ?? PayingUser(0)
             let decided = self.destinations.credit(growth.bytes, of: serial, user, over: ends, to: growth.destination)
-            if growth.destination == nil, let decided { self.sockets.change(serial) { $0.settle(ends, at: decided) } }
+            if growth.destination == nil, let decided { self.sockets.change(serial) { $0.decide(decided, over: ends) } }
             if self.contacts.localPorts != nil, let socket = self.sockets[serial]?.observation {
                 self.contacts.add(growth, of: serial, socket, at: decided)
             }
@@ -292,7 +292,7 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {
-        self.settleDestinations()
+        self.decideDestinations()
         // A clock that did not move on gives no rate: the next tick covers both intervals.
         if let last = self.lastTick?.boottime, boottime == last { return }
         // The clock does not go back. If it seems to, one of the two readings was wrong, and the length of this
@@ -313,7 +313,7 @@ public struct Ledger: Sendable, Codable {
 
     /// Updates everything for a moment between two ticks, except what needs two ticks or ages by ticks.
     private mutating func look(wall: Timestamp, boottime: UInt64) {
-        self.settleDestinations()
+        self.decideDestinations()
         // A look that is not later than the last tick has nothing to update: the state is at least that new.
         guard let last = self.lastTick, boottime > last.boottime else { return }
         self.lastLook = Moment(wall: wall, boottime: boottime)
@@ -322,10 +322,10 @@ public struct Ledger: Sendable, Codable {
         self.foldEndedProcesses()
     }
 
-    private mutating func settleDestinations() {
-        for (serial, ends, destination) in self.destinations.settle() {
-            self.sockets.change(serial) { $0.settle(ends, at: destination) }
-            self.contacts.settle(serial, ends.remote.address, at: destination)
+    private mutating func decideDestinations() {
+        for (serial, ends, destination) in self.destinations.decide() {
+            self.sockets.change(serial) { $0.decide(destination, over: ends) }
+            self.contacts.decide(destination, of: serial, to: ends.remote.address)
         }
         self.contacts.forgetUndecided()
     }

@@ -33,7 +33,7 @@ struct ProcessAccount: Codable {
     /// The group that the process is in; `nil`: the daemon does not know the process yet.
     private(set) var group: ProcessGroup?
     /// What the process had moved when it joined the group.
-    private var before = Moved()
+    private var atJoin = Moved()
     /// The first tick without a group: `CLOCK_BOOTTIME`.
     private var ungroupedSince: UInt64?
     /// How long a process may be without a group. Meanwhile the ledger asks again at least once.
@@ -134,8 +134,8 @@ struct ProcessAccount: Codable {
     /// What the process has moved since it joined its group; without a group, since it left the last one.
     var sinceItJoined: Moved {
         Moved(
-            bytes: self.bytes.growth(since: self.before.bytes),
-            explained: self.explained -| self.before.explained
+            bytes: self.bytes.growth(since: self.atJoin.bytes),
+            explained: self.explained -| self.atJoin.explained
         )
     }
 
@@ -151,7 +151,7 @@ struct ProcessAccount: Codable {
         self.ungroupedSince = nil
         let since = self.sinceItJoined
         groups.leave(group, since.bytes, explained: since.explained)
-        self.before = Moved(bytes: self.bytes.settled, explained: self.explained)
+        self.atJoin = Moved(bytes: self.bytes.settled, explained: self.explained)
         return group
     }
 

@@ -103,7 +103,7 @@ struct SocketAccount: Codable {
     }
 
     /// Sets the destination, unless the socket's addresses have changed meanwhile.
-    mutating func settle(_ ends: SocketEnds, at destination: Destination) {
+    mutating func decide(_ destination: Destination, over ends: SocketEnds) {
         if ends == self.ends { self.destination = destination }
     }
 

@@ -38,32 +38,32 @@ struct Restart {
             file.remove()
             return try self.beginAnew(configuration, pins: pins, startedAt: startedAt, logger: logger)
         }
-        var left: Left
+        var predecessor: Predecessor
         do {
-            left = try Left(configuration, file: file, mark: mark, logger: logger)
+            predecessor = try Predecessor(configuration, file: file, mark: mark, logger: logger)
         } catch let error where Self.isLasting(error) {
             logger.warning("begins at 0 and drops what the kernel counted without a daemon: \(error)")
             file.remove()
             return try self.beginAnew(configuration, pins: pins, startedAt: startedAt, logger: logger)
         }
         // Of a daemon that was killed while it replaced a capture.
-        try pins.removeAll(but: left.position)
+        try pins.removeAll(but: predecessor.position)
         // Without the ledger's sockets, nobody can say which of the kernel's bytes were counted.
-        if let form = left.unknownForm {
-            return try left.replaceCapture(configuration, pins: pins, file: file, cause: form, logger: logger)
+        if let form = predecessor.unknownForm {
+            return try predecessor.replaceCapture(configuration, pins: pins, file: file, cause: form, logger: logger)
         }
         var capture: BPFCapture?
         var cause: any Error = AdoptionRefusal.options
         do {
-            capture = try BPFCapture(adopting: pins, from: left.position)
+            capture = try BPFCapture(adopting: pins, from: predecessor.position)
         } catch let error where Self.isLasting(error) {
             cause = error
         }
-        if let capture, left.position.counts(by: configuration.method, wire: configuration.wire) {
-            return left.goOn(with: capture, logger: logger)
+        if let capture, predecessor.position.counts(by: configuration.method, wire: configuration.wire) {
+            return predecessor.goOn(with: capture, logger: logger)
         }
-        if let last = capture.take() { try left.readToTheEnd(last, file) }
-        return try left.replaceCapture(configuration, pins: pins, file: file, cause: cause, logger: logger)
+        if let last = capture.take() { try predecessor.readToTheEnd(last, file) }
+        return try predecessor.replaceCapture(configuration, pins: pins, file: file, cause: cause, logger: logger)
     }
 
     /// This daemon does not go on with what an earlier one left, and no later one will: history has this one's bytes, and
@@ -124,7 +124,7 @@ struct Restart {
 }
 
 /// What an earlier daemon left.
-private struct Left {
+private struct Predecessor {
     let position: CapturePosition
     let countingSince: Timestamp
     var ledger: Ledger
@@ -216,11 +216,11 @@ private struct Left {
         let selection = try Restart.capture(configuration, pins: pins, logger: logger)
         // Both are pinned until a checkpoint says which one counts.
         let uncounted = MonotonicClock.boottimeNanoseconds() -| self.countedUntil
-        var left = self
-        left.ledger.changeCapture(uncountedNanoseconds: uncounted)
+        var changed = self
+        changed.ledger.changeCapture(uncountedNanoseconds: uncounted)
         if let position = selection.source.position {
             do {
-                try file.write(left.ledger, at: position, countingSince: self.countingSince)
+                try file.write(changed.ledger, at: position, countingSince: self.countingSince)
             } catch {
                 try? pins.removeAll(but: self.position)
                 throw error
@@ -232,7 +232,7 @@ private struct Left {
         logger.warning(
             "goes on with the same totals and other counting programs, because \(cause); nothing is counted of \(Self.seconds(uncounted)) s"
         )
-        return left.restart(selection)
+        return changed.restart(selection)
     }
 
     private func restart(_ selection: MethodSelection) -> Restart {

@@ -43,7 +43,7 @@ extension SurfaceTests {
 
         @Test("skipped numbers are missing; numbers out of order, or of a second numbering, are not")
         func leftOut() async throws {
-            // Each numbering ends with 64 numbers in order (`SenderNumbers.reach`), so that no gap waits for a tick.
+            // Each numbering ends with 64 numbers in order (`SenderNumbers.longestDelay`), so that no gap waits for a tick.
             let script = """
                 import random
                 random.seed(1)

@@ -10,7 +10,7 @@ struct SenderNumbersTests {
     /// How many datagrams are missing once no more come.
     private func missing(_ numbers: some Sequence<UInt32>) -> UInt64 {
         var sender = SenderNumbers()
-        return numbers.reduce(0) { $0 + sender.note($1) } + sender.settle()
+        return numbers.reduce(0) { $0 + sender.note($1) } + sender.stopWaiting()
     }
 
     @Test("a number that is left out is missing, wherever counting began, also where the numbers wrap")

@@ -16,36 +16,36 @@ struct Coverage: Codable {
     /// The limit for a process that has used up its allowance.
     static let fewestRanges = 4
 
-    /// Ranges of messages that interleave with no other message.
-    private var exclusive = ByteRanges()
-    /// Ranges of all messages. Messages that interleave (HTTP/2) have fewer bytes than their ranges are long.
-    private var reach = ByteRanges()
+    /// Ranges of messages that interleave with no other message: each byte is of one message.
+    private var unshared = ByteRanges()
+    /// Ranges of all messages, joined. Messages that interleave (HTTP/2) have fewer bytes than their ranges are long.
+    private var joined = ByteRanges()
     /// How many bytes are claimed.
     private(set) var bytes: UInt64 = 0
 
     /// How many ranges are kept.
-    var rangeCount: Int { self.exclusive.count + self.reach.count }
+    var rangeCount: Int { self.unshared.count + self.joined.count }
 
     /// - Parameters:
     ///   - interval: A possible interval that is not empty.
     ///   - limit: How many ranges of each kind may be kept.
     mutating func claim(_ interval: Report.Interval, limit: Int = Coverage.mostRanges) -> Verdict {
         let range = interval.from..<interval.to
-        let isExclusive = interval.bytes == interval.to - interval.from
-        if isExclusive {
-            switch self.exclusive.overlap(with: range) {
+        let isUnshared = interval.bytes == interval.to - interval.from
+        if isUnshared {
+            switch self.unshared.overlap(with: range) {
             case 0: break
             case interval.bytes: return .duplicate
             default: return .overlapping
             }
         }
         // All claims together may have as many bytes as their joined ranges are long, and no more.
-        guard interval.bytes <= self.reach.length(with: range, limit: limit) - self.bytes else {
+        guard interval.bytes <= self.joined.length(with: range, limit: limit) - self.bytes else {
             return .overlapping
         }
-        self.reach.insert(range, limit: limit)
+        self.joined.insert(range, limit: limit)
         self.bytes += interval.bytes
-        if isExclusive { self.exclusive.insert(range, limit: limit) }
+        if isUnshared { self.unshared.insert(range, limit: limit) }
         return .accepted
     }
 }

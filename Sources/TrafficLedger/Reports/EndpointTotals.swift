@@ -89,7 +89,7 @@ struct EndpointTotals: Codable {
         _ place: Place,
         _ content: ContentPlace
     ) {
-        self.settle(content)
+        self.moveRequest(of: content)
         let rows = self.rows(of: place, in: group)
         if rows.route.isShared { self.inOther += 1 }
         self.routes.add(share, to: rows.route)
@@ -114,7 +114,7 @@ struct EndpointTotals: Codable {
     }
 
     /// Moves a request that waited for its response's class to the row of that class.
-    private mutating func settle(_ content: ContentPlace) {
+    private mutating func moveRequest(of content: ContentPlace) {
         guard let request = content.request, content.contentClass != .unknown else { return }
         let (group, role) = (request.group, request.role)
         let (old, new) = (ContentClass.unknown, content.contentClass)

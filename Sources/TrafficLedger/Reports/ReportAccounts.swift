@@ -3,7 +3,7 @@ import TrafficReport
 
 /// Joins what cooperating programs report to what the kernel counts.
 ///
-/// The ledger settles a record in the round of observations after it came. So the kernel has counted everything that
+/// The ledger joins a record in the round of observations after it came. So the kernel has counted everything that
 /// the record tells of. A record that the counts do not confirm yet waits for ``patience`` ticks, and is then
 /// rejected. No byte is explained twice, and no byte is explained that the kernel did not count.
 ///
@@ -26,8 +26,8 @@ struct ReportAccounts: Codable {
     }
 
     private enum Verdict {
-        case settled
-        /// The record can't be settled yet. If its time ends, it is rejected, and this counter counts it.
+        case joined
+        /// The record can't be joined yet. If its time ends, it is rejected, and this counter counts it.
         case waits(Counter)
         /// The record's time had ended. So many of its messages were rejected and counted.
         case rejected(messages: UInt64)
@@ -68,7 +68,7 @@ struct ReportAccounts: Codable {
         self.counters.droppedDatagrams = self.droppedBefore +| dropped
         for entry in self.waiting.takeAll() {
             let sender = self.sender(entry.sender, in: processes)
-            self.settle(entry.record, from: sender, since: entry.since, round)
+            self.join(entry.record, from: sender, since: entry.since, round)
             self.passOn(to: sender.identity, in: &processes)
         }
         for report in reports {
@@ -86,7 +86,7 @@ struct ReportAccounts: Codable {
         self.counters.forgottenExchanges = self.exchanges.forgotten
     }
 
-    /// What the ledger needs of a process to settle the records of a datagram.
+    /// What the ledger needs of a process to join the records of a datagram.
     private mutating func sender(
         _ identity: ProcessIdentity,
         in processes: ProcessTable
@@ -111,7 +111,7 @@ struct ReportAccounts: Codable {
             self.note(try ReportReader.header(of: datagram.span), of: sender.identity)
             let contents = try reader.read(datagram.span) { record in
                 self.counters.records += 1
-                self.settle(record, from: sender, since: nil, round)
+                self.join(record, from: sender, since: nil, round)
             }
             self.counters.records += UInt64(contents.skippedRecords + contents.malformedRecords)
             self.counters.skippedRecords += UInt64(contents.skippedRecords)
@@ -139,7 +139,7 @@ struct ReportAccounts: Codable {
         // Cumulative and wrapping. A smaller number is of a late datagram, or of a second monitor of the process. A
         // number that is far larger is not valid. What a sender dropped before the daemon began is not for this daemon:
         // the sender's first datagram here is then not among its first.
-        let isNew = header.sequence < UInt32(SenderNumbers.reach)
+        let isNew = header.sequence < UInt32(SenderNumbers.longestDelay)
         let known = self.droppedBySender[sender] ?? (isNew ? 0 : header.droppedRecords)
         if self.droppedBySender[sender] == nil { self.droppedBySender[sender] = known }
         let growth = header.droppedRecords &- known
@@ -166,14 +166,14 @@ struct ReportAccounts: Codable {
         self.droppedBySender[process] = nil
         self.exchanges.forget(process: process)
         if var numbers = self.numbers.removeValue(forKey: process) {
-            self.counters.missingDatagrams &+= numbers.settle()
+            self.counters.missingDatagrams &+= numbers.stopWaiting()
         }
     }
 
-    // MARK: Settling
+    // MARK: Joining
 
     /// - Parameter since: The tick since which the record has waited; `nil` if the record has just come.
-    private mutating func settle(
+    private mutating func join(
         _ record: borrowing Report.Record,
         from sender: ReportSender,
         since: UInt64?,
@@ -183,11 +183,11 @@ struct ReportAccounts: Codable {
         let isLast = isOver || !self.waiting.hasRoom(for: sender)
         let verdict =
             switch record {
-            case .exchange(let exchange): self.settle(exchange, from: sender, isLast: isLast, round)
-            case .connection(let connection): self.settle(connection, from: sender, isLast: isLast, round)
+            case .exchange(let exchange): self.join(exchange, from: sender, isLast: isLast, round)
+            case .connection(let connection): self.join(connection, from: sender, isLast: isLast, round)
             }
         switch verdict {
-        case .settled: break
+        case .joined: break
         case .waits(let reason) where isLast:
             self.counters[keyPath: reason] += 1
             if !isOver { self.counters.unwaited += 1 }
@@ -199,7 +199,7 @@ struct ReportAccounts: Codable {
         }
     }
 
-    private mutating func settle(
+    private mutating func join(
         _ connection: Report.Connection,
         from sender: ReportSender,
         isLast: Bool,
@@ -214,11 +214,11 @@ struct ReportAccounts: Codable {
         let claimed = PayloadBytes(sent: connection.sent.total, received: connection.received.total)
         if !isLast && payload.isBehind(claimed) { return .waits(\.impossible) }
         self.explained +|= round.sockets.claim(connection, of: socket, by: sender).total
-        return .settled
+        return .joined
     }
 
-    /// Settles all parts of an exchange, or none of them: a record waits as a whole.
-    private mutating func settle(
+    /// Joins all parts of an exchange, or none of them: a record waits as a whole.
+    private mutating func join(
         _ exchange: borrowing Report.Exchange,
         from sender: ReportSender,
         isLast: Bool,
@@ -244,12 +244,12 @@ struct ReportAccounts: Codable {
                 self.counters[keyPath: reason] += 1
                 rejected += 1
             }
-            if let socket = found?.socket { self.settle(&claim, isServer: isServer, of: socket, by: sender, round) }
+            if let socket = found?.socket { self.claim(&claim, isServer: isServer, over: socket, by: sender, round) }
         }
         self.counters.duplicate += claim.duplicates
         self.counters.malformedRecords += claim.contradictions
         self.count(claim, exchange, of: sender, group, round)
-        return rejected == 0 ? .settled : .rejected(messages: rejected)
+        return rejected == 0 ? .joined : .rejected(messages: rejected)
     }
 
     /// - Returns: Why the kernel's counts do not confirm the message; `nil` if they do, or if it has no place.
@@ -268,26 +268,26 @@ struct ReportAccounts: Codable {
     }
 
     /// Claims the bytes of the messages that have a place. A message whose bytes are claimed already does not count.
-    private mutating func settle(
+    private mutating func claim(
         _ claim: inout ExchangeClaim,
         isServer: Bool,
-        of socket: ClaimedSocket,
+        over socket: ClaimedSocket,
         by sender: ReportSender,
         _ round: ReportRound
     ) {
         if let request = claim.request, request.hasPlace {
-            claim.request = self.settle(request, isSent: !isServer, &claim.connection, of: socket, by: sender, round)
+            claim.request = self.claim(request, isSent: !isServer, &claim.connection, over: socket, by: sender, round)
         }
         if let response = claim.response, response.hasPlace {
-            claim.response = self.settle(response, isSent: isServer, &claim.connection, of: socket, by: sender, round)
+            claim.response = self.claim(response, isSent: isServer, &claim.connection, over: socket, by: sender, round)
         }
     }
 
-    private mutating func settle(
+    private mutating func claim(
         _ message: ExchangeClaim.Message,
         isSent: Bool,
         _ connection: inout ConnectionStart?,
-        of socket: ClaimedSocket,
+        over socket: ClaimedSocket,
         by sender: ReportSender,
         _ round: ReportRound
     ) -> ExchangeClaim.Message? {

@@ -2,11 +2,11 @@
 ///
 /// A process has a numbering for each of its monitors and each start of a monitor. All numberings begin at 0, and
 /// nothing in a datagram tells them apart. So a number belongs to the nearest numbering in which it has not come yet.
-/// The threads of a process may overtake each other. So a number is missing only when ``reach`` later numbers have
+/// The threads of a process may overtake each other. So a number is missing only when ``longestDelay`` later numbers have
 /// come, or when nothing more comes. Numbers before the first number that came are not missing.
 struct SenderNumbers: Codable {
     /// How far a late number may be behind the newest number.
-    static let reach: Int32 = 64
+    static let longestDelay: Int32 = 64
     /// A number further ahead than this belongs to another numbering. So many of the fullest datagrams take minutes.
     private static let longestGap: Int32 = 1 << 16
     static let mostNumberings = 4
@@ -26,11 +26,11 @@ struct SenderNumbers: Codable {
         /// already come.
         fileprivate func distance(to number: UInt32) -> Int32? {
             let distance = Int32(bitPattern: number &- self.newest)
-            guard distance > -SenderNumbers.reach, distance <= SenderNumbers.longestGap else { return nil }
+            guard distance > -SenderNumbers.longestDelay, distance <= SenderNumbers.longestGap else { return nil }
             return distance > 0 || self.come & 1 << UInt64(-distance) == 0 ? distance : nil
         }
 
-        /// - Returns: How many numbers have fallen out of reach that had not come.
+        /// - Returns: How many numbers have come too late or never.
         fileprivate mutating func note(_ number: UInt32) -> UInt64 {
             let distance = Int32(bitPattern: number &- self.newest)
             guard distance > 0 else {
@@ -42,12 +42,12 @@ struct SenderNumbers: Codable {
             // Shifts by 64 and more leave nothing.
             self.come = self.come << UInt64(distance) | 1
             self.due = self.due << UInt64(distance) | ~(UInt64.max << UInt64(distance))
-            let beyond = UInt64(max(0, distance - SenderNumbers.reach))
-            return UInt64((missing >> UInt64(max(0, SenderNumbers.reach - distance))).nonzeroBitCount) + beyond
+            let beyond = UInt64(max(0, distance - SenderNumbers.longestDelay))
+            return UInt64((missing >> UInt64(max(0, SenderNumbers.longestDelay - distance))).nonzeroBitCount) + beyond
         }
 
-        /// - Returns: How many numbers within reach have not come. The numbering does not wait for them any more.
-        fileprivate mutating func settle() -> UInt64 {
+        /// - Returns: How many of the last numbers have not come. The numbering does not wait for them any more.
+        fileprivate mutating func stopWaiting() -> UInt64 {
             defer { self.due = 0 }
             return UInt64((self.due & ~self.come).nonzeroBitCount)
         }
@@ -64,7 +64,7 @@ struct SenderNumbers: Codable {
         guard let index = self.nearest(to: number) else {
             self.numberings.insert(Numbering(number), at: 0)
             guard self.numberings.count > Self.mostNumberings, var oldest = self.numberings.popLast() else { return 0 }
-            return oldest.settle()
+            return oldest.stopWaiting()
         }
         var numbering = self.numberings.remove(at: index)
         defer { self.numberings.insert(numbering, at: 0) }
@@ -85,15 +85,15 @@ struct SenderNumbers: Codable {
     /// - Returns: How many more datagrams are missing.
     mutating func tick() -> UInt64 {
         defer { self.isQuiet = true }
-        return self.isQuiet ? self.settle() : 0
+        return self.isQuiet ? self.stopWaiting() : 0
     }
 
     /// Stops waiting for numbers that have not come.
     ///
     /// - Returns: How many more datagrams are missing.
-    mutating func settle() -> UInt64 {
+    mutating func stopWaiting() -> UInt64 {
         var missing: UInt64 = 0
-        for index in self.numberings.indices { missing += self.numberings[index].settle() }
+        for index in self.numberings.indices { missing += self.numberings[index].stopWaiting() }
         return missing
     }
 }
