@@ -72,6 +72,10 @@ public final class RuntimeDirectory: Sendable {
         try Self.clear(self.reportBindingPath)
     }
 
+    /// While another thread starts a program, the child has a copy of the descriptor. The lock stays as long as one copy
+    /// is open, unless it is released.
+    deinit { flock(self.lock.number, LOCK_UN) }
+
     /// Sets mode and group of the listening socket at ``bindingPath``, and moves the socket to ``controlSocketPath``.
     package func publishSocket() throws(RuntimeDirectoryError) {
         if let groupID, chown(self.bindingPath, uid_t.max, groupID) != 0, errno != EPERM {

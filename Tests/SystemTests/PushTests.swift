@@ -36,7 +36,8 @@ extension SurfaceTests {
         )
         func sums() async throws {
             let victoria = try await VictoriaMetrics()
-            var receiver = try await MetricsReceiver(root: Documents.root, isQuiet: true)
+            // Not a port that the kernel gives to clients: one may have it when the receiver comes back.
+            var receiver = try await MetricsReceiver(root: Documents.root, port: try FreePort.next(), isQuiet: true)
             try await receiver.tell("forward \(victoria.receiver)")
             let pinned = try PinnedDaemons()
             var daemon = try await Self.start(pinned, receiver.url)

@@ -160,7 +160,7 @@ struct ClientTests {
             let watch = try Program(URL(filePath: Self.program), ["watch", "--url", url])
             _ = try #require(try await watch.line())
             let port = try #require(url.split(separator: ":").last)
-            let sockets = try await Tool.run("ss", ["-Htno", "state", "established", "dport = :\(port)"])
+            let sockets = try await Tool.run("ss", ["-Htno", "state", "established", "dst 127.0.0.1:\(port)"])
             #expect(sockets.output.contains("timer:(keepalive,"), "\(sockets.output)")
         }
     }

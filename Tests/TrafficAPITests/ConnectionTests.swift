@@ -105,7 +105,7 @@ struct ConnectionTests {
 
     /// Established connections of the listener.
     private static func connections(at port: UInt16) async throws -> Int {
-        let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "sport = :\(port)"])
+        let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "src 127.0.0.1:\(port)"])
         return sockets.output.split(separator: "\n").count
     }
 
@@ -244,7 +244,7 @@ struct ConnectionTests {
 
     /// Connections whose answers wait for their clients.
     private static func unread(at port: UInt16) async throws -> Int {
-        let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "sport = :\(port)"]).output
+        let sockets = try await Tool.run("ss", ["-Htn", "state", "established", "src 127.0.0.1:\(port)"]).output
         return sockets.split(separator: "\n").count { line in
             line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0 > 0
         }

@@ -10,7 +10,7 @@ struct RuntimeDirectoryTests {
     let path = temporaryPath("trafficd")
 
     func listen(at path: String) throws -> CInt {
-        let server = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0)
+        let server = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         try #require(unix_socket_bind(server, path) == 0 && Glibc.listen(server, 1) == 0)
         return server
     }
@@ -35,9 +35,28 @@ struct RuntimeDirectoryTests {
         let server = try self.listen(at: socket)
         #expect(throws: RuntimeDirectoryError.inUse(path: socket)) { try RuntimeDirectory(taking: self.path) }
         #expect(FileManager.default.fileExists(atPath: socket))
+        // A program that another test is starting may have a copy for a moment.
+        shutdown(server, CInt(SHUT_RDWR))
         close(server)
         _ = try RuntimeDirectory(taking: self.path)
         #expect(!FileManager.default.fileExists(atPath: socket))
+    }
+
+    @Test("a directory that was given up can be taken at once, though a child has a copy of its lock")
+    func copiedLock() throws {
+        defer { try? FileManager.default.removeItem(atPath: self.path) }
+        var first: RuntimeDirectory? = try RuntimeDirectory(taking: self.path)
+        #expect(first?.path == self.path)
+        let lock = self.path + "/lock"
+        // As fork(2) leaves one: another descriptor of the same open file.
+        let copies = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { name in
+            let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + name)
+            return path == lock ? Int32(name).map { dup($0) } : nil
+        }
+        defer { for copy in copies { close(copy) } }
+        try #require(copies.count == 1)
+        first = nil
+        _ = try RuntimeDirectory(taking: self.path)
     }
 
     @Test("Every user may write to the report socket, a dead daemon's is removed, and both sockets go with the daemon")

@@ -19,7 +19,11 @@ extension LiveCaptureTests {
 
         private static func makeSocket(isMPTCP: Bool = false) throws -> OwnedDescriptor {
             let number: Int32 = isMPTCP ? 262 : 0
-            return OwnedDescriptor(owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), number) })
+            return OwnedDescriptor(
+                owning: try check("socket") {
+                    socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), number)
+                }
+            )
         }
 
         /// Not every kernel has MPTCP, and not every kernel allows every user to use it.

@@ -15,7 +15,7 @@ extension LiveCaptureTests {
         let capture = try BPFCapture(method: self.method, mapElements: 64)
         let (_, cookies) = try OwnNamespace.run {
             let listener = OwnedDescriptor(
-                owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
+                owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0) }
             )
             try Self.sendStrays(segments, to: try Self.listen(listener.descriptor))
             let pair = try SocketPair()
@@ -45,7 +45,9 @@ extension LiveCaptureTests {
     /// Acknowledgements without a connection, each from another port (RFC 9293 section 3.1).
     private static func sendStrays(_ count: Int, to port: UInt16) throws {
         let raw = OwnedDescriptor(
-            owning: try check("socket") { socket(AF_INET, Int32(SOCK_RAW.rawValue), Int32(IPPROTO_TCP)) }
+            owning: try check("socket") {
+                socket(AF_INET, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue), Int32(IPPROTO_TCP))
+            }
         )
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)

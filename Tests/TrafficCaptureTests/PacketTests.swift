@@ -186,7 +186,8 @@ extension LiveCaptureTests {
             #expect(isDone && isWhole(), "\(counted()) of \(bytes), \(lo)")
             #expect(lo.sent.ip > bytes)
             let loss = ledger.tick(capture).snapshot.capture.loss
-            #expect(loss.socketsFolded > 700 && loss.mapFull == 0)
+            // Not `mapFull`: shared sockets of other tests' programs may find no room in such small maps.
+            #expect(loss.socketsFolded > 700)
         }
 
         @Test(

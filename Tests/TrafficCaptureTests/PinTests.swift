@@ -72,7 +72,10 @@ extension LiveCaptureTests {
                 return counted
             }
             #expect(ends > 0 && counted == mover.moved, "\(counted) instead of \(mover.moved), \(ends) ends")
-            #expect(!capture.status.loss.isLossy, "\(capture.status.loss)")
+            var loss = capture.status.loss
+            // Small maps have no room for shared sockets of other tests' programs. This one's program shares none.
+            if isSmall { loss.mapFull = 0 }
+            #expect(!loss.isLossy, "\(loss)")
             try pins.removeAll()
         }
 

@@ -149,7 +149,9 @@ extension LiveCaptureTests {
             let capture = try BPFCapture(method: self.method, leavingOut: ["sock_recv_length"])
             let cookie = try { () throws -> UInt64 in
                 let client = OwnedDescriptor(
-                    owning: try check("socket") { socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0) }
+                    owning: try check("socket") {
+                        socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+                    }
                 )
                 var address = sockaddr_in()
                 address.sin_family = sa_family_t(AF_INET)

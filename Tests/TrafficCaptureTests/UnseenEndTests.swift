@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import TestSupport
+import TestTraits
 import Testing
 import TrafficLedger
 import TrafficModel
@@ -52,6 +53,7 @@ extension LiveCaptureTests {
 
         @Test(
             "such totals count once beside those of the end, also if the ledger forgets closed sockets at once",
+            SocketFlood.floods,
             arguments: [false, true]
         )
         func once(ofHeldSockets: Bool) throws {
