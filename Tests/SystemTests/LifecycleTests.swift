@@ -26,10 +26,29 @@ extension SystemTests {
 
         @Test("every byte of TCP is counted, at its socket and at its process", arguments: Self.scenarios)
         func scenario(_ name: String) async throws {
-            let check = try await withDaemon(method: Self.method, arguments: Self.keeping) { daemon in
-                try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
+            try await withDaemon(method: Self.method, arguments: Self.keeping) { daemon in
+                let check = try await look(until: { !$0.isOfOtherDaemons }) {
+                    let check = try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
+                    return (check: check, isOfOtherDaemons: try await Self.isOfOtherDaemons(check, daemon))
+                }.check
+                try expectExact(check)
             }
-            try expectExact(check)
+        }
+
+        /// Where a kernel refuses to list sockets, another test's daemon looks at all open files, and holds each of them for
+        /// that moment. If the generator closes its connection then, the kernel ends the connection for that daemon, and
+        /// `lifecycle`, which sees no calls, counts it for that daemon.
+        ///
+        /// - Returns: Whether the generator's processes lack no more than such daemons have. The next run may show more.
+        private static func isOfOtherDaemons(_ check: AccuracyCheck, _ daemon: Daemon) async throws -> Bool {
+            guard case .compared(_, let off, let differences, _) = check.outcome, !differences.isEmpty,
+                // Of processes, and of the owners of sockets that are still listed.
+                differences.allSatisfy({ $0.subject.contains("process ") || $0.subject.contains(" owner ") })
+            else { return false }
+            let others = try await daemon.snapshot().processes?.filter {
+                $0.details.name == "trafficd" && $0.identity.pid != daemon.program.pid
+            }
+            return others?.reduce(0) { $0 + $1.bytes.payload.total } ?? 0 >= off
         }
 
         @Test("a daemon that starts during a transfer has exactly what came later", arguments: ["tcp", "tcp-unread"])
