@@ -76,7 +76,9 @@ struct LateReportTests {
         Self.close(100..<102, in: &fixture)
         Self.close(900..<901, in: &fixture)
         fixture.absorb(.details(F.process(9), .init(name: "other", uid: 9)))
+        fixture.tick()
         fixture.tick(after: 30)
+        #expect(fixture.late.contains(100))
         fixture.report([Self.served(100)], pid: 9)
         fixture.settleAll()
         #expect(fixture.counters.foreign == 2 && fixture.counters.joined == 0)
@@ -117,7 +119,9 @@ struct LateReportTests {
             return CaptureEvent.socket(observation)
         }
         fixture.absorb(socket(100, fixture.now))
+        fixture.tick()
         fixture.tick(after: 30)
+        #expect(fixture.late == [100])
         for serial in 101...(100 + listed) { fixture.absorb(socket(serial, nil)) }
         fixture.report([Self.served(50)])
         fixture.settleAll()
@@ -125,7 +129,7 @@ struct LateReportTests {
     }
 
     @Test("a socket that is listed again keeps its claims, and what it moves then can be claimed")
-    func listedAgain() {
+    func listedAgain() throws {
         var fixture = Self.server()
         Self.close(100..<101, in: &fixture)
         fixture.report([Self.served(100)])
@@ -133,11 +137,22 @@ struct LateReportTests {
         #expect(fixture.late == [100])
         fixture.absorb(F.socket(100, [F.owner(F.process(1), sent: 700, received: 200)]))
         #expect(fixture.late.isEmpty)
+        try SocketTableTests.requireConsistency(of: fixture.ledger.sockets)
         fixture.tick(after: 60)
         var second = Report.Exchange.request(200, from: 100, to: 200)
         (second.cookie, second.response) = (100, Report.Exchange.response(200, from: 300, to: 700).response)
         fixture.report([Self.served(100), .exchange(second)])
         #expect(fixture.counters.joined == 4 && fixture.counters.duplicate == 2)
+    }
+
+    @Test("a report counts up to a minute after the end, and not later")
+    func minute() {
+        var fixture = Self.server()
+        Self.close(100..<101, in: &fixture)
+        for seconds in [1, 10, 49] as [Int64] { fixture.tick(after: seconds) }
+        #expect(fixture.late == [100])
+        fixture.tick()
+        #expect(fixture.late.isEmpty)
     }
 
     @Test("claims go with their socket: displaced, too old, or never kept")

@@ -24,6 +24,7 @@ struct SocketTableTests {
             if case .tick = event {
                 try #require(sockets.moving.allSatisfy { sockets[$0] != nil })
                 try #require(sockets.pending.allSatisfy { sockets[$0]?.isClosed == false })
+                try #require(sockets.pending.allSatisfy { sockets[$0]?.bytes.pendingSent ?? 0 > 0 })
             }
             counts.late += sockets.late.bySerial.count
             counts.recoverable += sockets.recoverable.count
@@ -34,7 +35,7 @@ struct SocketTableTests {
         #expect(counts.late > 0 && counts.recoverable > 0 && counts.shared > 0 && counts.claimed > 0)
     }
 
-    private static func requireConsistency(of sockets: SocketTable) throws {
+    static func requireConsistency(of sockets: SocketTable) throws {
         let late = sockets.late.bySerial
         try #require(late.keys.allSatisfy { sockets[$0] == nil })
 
@@ -132,6 +133,19 @@ struct SocketTableTests {
         #expect(f.ledger.sockets.accounts.isEmpty && f.ledger.sockets.late.bySerial.isEmpty)
     }
 
+    @Test("with its capture a socket ends: packets of one that no process used are the kernel's")
+    func endWithCapture() {
+        var f = F()
+        let wire = SocketWire(sent: WireBytes(headers: 40), received: WireBytes(headers: 60), quality: .exact)
+        f.absorb(F.socket(9, [], wire: wire))
+        f.tick()
+        #expect(f.balance.groups.unowned.wireSent == 40 && f.balance.groups.unowned.wireReceived == 60)
+        f.ledger.changeCapture(uncountedNanoseconds: 1)
+        f.tick()
+        #expect(f.balance.groups.unowned.wireSent == 0 && f.balance.groups.unowned.wireReceived == 0)
+        #expect(f.snapshot.totals.bytes.wireSent == 40 && f.snapshot.totals.bytes.wireReceived == 60)
+    }
+
     @Test("a census of some sockets presumes no more than have room, and no byte counts twice")
     func roomOfPartialCensus() throws {
         var f = F()
@@ -140,7 +154,8 @@ struct SocketTableTests {
         f.tick()
         let census = CaptureEvent.census(SocketCensus([], namespaces: [7]))
         for round in 0..<3 {
-            for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(census) }
+            // Twice, so that some are presumed already and none has left the list.
+            for _ in 0..<2 * CaptureEvent.censusesUntilClosed { f.absorb(census) }
             let sockets = f.ledger.sockets
             #expect(sockets.accounts.values.count { $0.isPresumed } == Int(limit))
             #expect(sockets.accounts.values.count { !$0.isClosed } == Int(more))
