@@ -24,31 +24,47 @@ extension SystemTests {
             "io-uring", "io-uring-multishot", "io-uring-fixed", "short-lived", "churn", "many-connections", "idle",
         ]
 
+        /// Runs of a scenario, at most, while other programs may have taken a connection (``mayBeTaken(_:)``).
+        private static let mostRuns = 5
+
         @Test("every byte of TCP is counted, at its socket and at its process", arguments: Self.scenarios)
         func scenario(_ name: String) async throws {
-            try await withDaemon(method: Self.method, arguments: Self.keeping) { daemon in
-                let check = try await look(until: { !$0.isOfOtherDaemons }) {
+            for run in 1...Self.mostRuns {
+                let (check, others) = try await withDaemon(method: Self.method, arguments: Self.keeping) { daemon in
                     let check = try await AccuracyCheck.run(name, daemon: daemon, programs: Machine.programs)
-                    return (check: check, isOfOtherDaemons: try await Self.isOfOtherDaemons(check, daemon))
-                }.check
-                try expectExact(check)
+                    return (check, try await Self.looking(daemon))
+                }
+                guard run < Self.mostRuns, let taken = Self.mayBeTaken(check) else { return try expectExact(check) }
+                print("\(name), run \(run), is repeated: \(report(taken)); other programs have: \(others)")
             }
         }
 
-        /// Where a kernel refuses to list sockets, another test's daemon looks at all open files, and holds each of them for
-        /// that moment. If the generator closes its connection then, the kernel ends the connection for that daemon, and
-        /// `lifecycle`, which sees no calls, counts it for that daemon.
+        /// Other programs may look at all open files meanwhile: daemons of other tests where the kernel refuses to list
+        /// sockets, captures of this process, bpftool. They hold each file for that moment. If the generator closes its
+        /// connection then, the kernel ends the connection for the one that looks, and `lifecycle`, which sees no calls,
+        /// counts it for that one.
         ///
-        /// - Returns: Whether the generator's processes lack no more than such daemons have. The next run may show more.
-        private static func isOfOtherDaemons(_ check: AccuracyCheck, _ daemon: Daemon) async throws -> Bool {
-            guard case .compared(_, let off, let differences, _) = check.outcome, !differences.isEmpty,
-                // Of processes, and of the owners of sockets that are still listed.
-                differences.allSatisfy({ $0.subject.contains("process ") || $0.subject.contains(" owner ") })
-            else { return false }
-            let others = try await daemon.snapshot().processes?.filter {
-                $0.details.name == "trafficd" && $0.identity.pid != daemon.program.pid
+        /// - Returns: The differences, if processes have less than they moved and nothing else is wrong.
+        private static func mayBeTaken(_ check: AccuracyCheck) -> [Difference]? {
+            guard case .compared(_, _, let differences, _) = check.outcome, !differences.isEmpty else { return nil }
+            let isTaken = differences.allSatisfy { difference in
+                // Of a socket that is still listed, the one that looked is an owner.
+                if difference.subject.hasSuffix(", a stranger") { return true }
+                let subject = difference.subject
+                guard subject.contains("process ") || subject.contains(" owner "),
+                    let expected = UInt64(difference.expected), let actual = UInt64(difference.actual)
+                else { return false }
+                return actual < expected
             }
-            return others?.reduce(0) { $0 + $1.bytes.payload.total } ?? 0 >= off
+            return isTaken ? differences : nil
+        }
+
+        /// The rows of programs that look at all open files.
+        private static func looking(_ daemon: Daemon) async throws -> [String] {
+            let names = ["trafficd", "bpftool"]  // the name of this process begins as that of a daemon
+            return try await daemon.snapshot().processes?.filter { process in
+                process.bytes.payload.total > 0 && names.contains { process.details.name.hasPrefix($0) }
+            }.map { "\($0.details.name) \($0.identity.pid): \($0.bytes.payload)" } ?? []
         }
 
         @Test("a daemon that starts during a transfer has exactly what came later", arguments: ["tcp", "tcp-unread"])

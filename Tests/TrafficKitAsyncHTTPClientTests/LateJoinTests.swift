@@ -48,8 +48,7 @@ struct LateJoinTests {
         try await server.stop()
         here.monitor.stop()
         for (daemon, role) in zip(daemons, [Report.Role.client, .server]) {
-            let records = Records()
-            for record in try await daemon.everything().records { records.observe(record) }
+            let records = try await daemon.stop()
             let explained = records.bytes(role: role)
             let (requests, responses) = (records.requests, records.responses)
             #expect(requests.count == 6 && responses.count == 6 && records.outcomes.count == 6)

@@ -291,7 +291,7 @@ struct ServerTests {
             #expect(try await Curl.run([], [url]).map(\.bodyBytes) == [6])
         }
         daemon.monitor.stop()
-        let messages = try await receiver.everything().records.messages
+        let messages = try await receiver.stop().all.messages
         let late = messages.filter { $0.quality == .inferred }
         #expect(late.map(\.route) == ["/size/{count}", "/size/{count}", "/users/{id}", "/users/{id}"])
         let requests = late.filter { $0.status == 0 }.map(\.interval)
@@ -335,7 +335,7 @@ struct ServerTests {
             #expect(after == [UInt64("true".utf8.count), 6])
         }
         daemon.monitor.stop()
-        let records = try await receiver.everything().records
+        let records = try await receiver.stop().all
         #expect(records.messages.map(\.route).sorted() == ["/asked", "/asked", "/users/{id}", "/users/{id}"])
     }
 }

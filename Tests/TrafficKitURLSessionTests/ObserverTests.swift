@@ -116,8 +116,8 @@ struct ObserverTests {
         wrapped.finishTasksAndInvalidate()
         daemon.monitor.stop()
         server.stop()
-        let records = try await receiver.everything().records
-        #expect(records.count == 1 && records.requests.count == 1)
+        let records = try await receiver.stop()
+        #expect(records.all.count == 1 && records.requests.count == 1)
         #expect(records.responses.count == (isWrapped ? 1 : 0) && records.outcomes.count == (isWrapped ? 1 : 0))
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 public import NIOCore
 import NIOHTTP1
 import NIOHTTP2
@@ -18,39 +17,11 @@ public final class InstrumentedServer: Sendable {
         let ends = Mutex<[EventLoopFuture<Void>]>([])
     }
 
-    /// A daemon that keeps all records. It reads on a thread of its own, so that no record waits long.
-    private final class Daemon: Sendable {
-        private let isOver = Atomic<Bool>(false)
-        private let end: Task<Void, any Error>
-        let path: String
-
-        init(_ records: Records) throws {
-            let receiver = try ReportReceiver()
-            self.path = receiver.path
-            let (ends, end) = AsyncThrowingStream.makeStream(of: Void.self)
-            self.end = Task { for try await _ in ends {} }
-            Thread.detachNewThread { [self] in
-                do {
-                    try receiver.feed(records) { self.isOver.load(ordering: .acquiring) }
-                    end.finish()
-                } catch {
-                    end.finish(throwing: error)
-                }
-            }
-        }
-
-        /// Nothing more will be sent.
-        func stop() async throws {
-            self.isOver.store(true, ordering: .releasing)
-            try await self.end.value
-        }
-    }
-
     public let channel: any Channel
     /// What the server reported, after ``stop()``.
     public let records = Records()
     /// `nil`: the server reports to another daemon.
-    private let daemon: Daemon?
+    private let daemon: ReadingDaemon?
     private let monitor: TrafficMonitor
     private let connections = Connections()
 
@@ -76,7 +47,7 @@ public final class InstrumentedServer: Sendable {
             return try NIOSSLContext(configuration: configuration)
         }
         self.monitor = late?.monitor ?? TrafficMonitor()
-        self.daemon = late == nil && reportSocket == nil ? try Daemon(self.records) : nil
+        self.daemon = late == nil && reportSocket == nil ? try ReadingDaemon(self.records) : nil
         if let daemon {
             try self.monitor.start(.init(socketPath: daemon.path))
         } else if let reportSocket {

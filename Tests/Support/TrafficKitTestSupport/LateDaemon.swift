@@ -22,7 +22,7 @@ public struct LateDaemon: Sendable {
     }
 
     /// Starts the daemon, so that reports arrive from now on. The monitor does not know that until it looks again.
-    public func come() throws -> ReportReceiver { try ReportReceiver(path: self.path) }
+    public func come() throws -> ReadingDaemon { try ReadingDaemon(path: self.path) }
 
     /// Lets so much time pass that the monitor looks for the daemon.
     ///

@@ -4,19 +4,20 @@ public import TrafficReport
 
 /// Collects what is reported in this process.
 public final class Records: TrafficObserver {
-    private let all = Mutex<[Report.Record]>([])
+    private let observed = Mutex<[Report.Record]>([])
 
     public init() {}
 
-    public func observe(_ record: Report.Record) { self.all.withLock { $0.append(record) } }
+    public func observe(_ record: Report.Record) { self.observed.withLock { $0.append(record) } }
 
-    public var exchanges: [Report.Exchange] { self.all.withLock { $0.exchanges } }
-    public var requests: [MessagePart] { self.all.withLock { $0.requests } }
-    public var responses: [MessagePart] { self.all.withLock { $0.responses } }
-    public var outcomes: [OutcomePart] { self.all.withLock { $0.outcomes } }
+    public var all: [Report.Record] { self.observed.withLock { $0 } }
+    public var exchanges: [Report.Exchange] { self.observed.withLock { $0.exchanges } }
+    public var requests: [MessagePart] { self.observed.withLock { $0.requests } }
+    public var responses: [MessagePart] { self.observed.withLock { $0.responses } }
+    public var outcomes: [OutcomePart] { self.observed.withLock { $0.outcomes } }
     /// The last record of each connection.
     public var connections: [UInt64: Report.Connection] {
-        self.all.withLock { $0.connections.reduce(into: [:]) { $0[$1.cookie] = $1 } }
+        self.observed.withLock { $0.connections.reduce(into: [:]) { $0[$1.cookie] = $1 } }
     }
 
     /// Bytes of all sockets that the records explain.
