@@ -55,6 +55,8 @@ struct ClientTests {
     static func configuration(_ security: Security, _ monitor: TrafficMonitor) async throws -> HTTPClient.Configuration
     {
         var configuration = HTTPClient.Configuration.singletonConfiguration
+        // The timer for a read runs on while a busy machine keeps the reader waiting.
+        (configuration.timeout.read, configuration.timeout.connect) = (.minutes(10), .minutes(10))
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.trustRoots = .file(try await Certificates.local.authority)
         (tls.minimumTLSVersion, tls.maximumTLSVersion) = security == .tls12 ? (.tlsv12, .tlsv12) : (.tlsv13, .tlsv13)

@@ -132,6 +132,8 @@ struct PendingWritesTests {
             try await client.setOption(.autoRead, value: true).get()
         }
         let count = UInt64(received.withLock { $0 })
+        // The server's loop reports the end after it has closed.
+        #expect(try await eventually { !records.outcomes.isEmpty })
         let response = try #require(records.responses.first)
         #expect(records.responses.count == 1 && response.isIncomplete)
         #expect(response.interval.bytes == count && response.messageBytes == count)

@@ -23,7 +23,7 @@ final class ScriptedServer: Sendable {
     private let seen = Mutex<(connections: Int, idle: Int, requests: [Request])>((0, 0, []))
     /// libcurl uses no connection that was idle for longer (CURLOPT_MAXAGE_CONN: 118 s). On a machine that is busy enough, a
     /// test may take that long between two requests.
-    private static let longestIdle = Duration.seconds(117)
+    static let longestIdle = Duration.seconds(117)
 
     /// 3,000 digits.
     private static let gzip: [UInt8] = [

@@ -24,14 +24,15 @@ public enum Nghttp {
         public init() {}
     }
 
-    /// nghttp or nghttpd got no acknowledgement of its settings for 10 s. No option makes them wait longer, and nghttp
-    /// ends with 0.
+    /// nghttp or nghttpd got no acknowledgement of its settings for 10 s, or nghttpd could send nothing of a stream for
+    /// 60 s. No option makes them wait longer, and nghttp ends with 0.
     private struct GaveUp: Error {}
 
     /// - Parameter output: As of ``frames(in:)``.
     /// - Throws: What makes ``patiently(_:)`` begin anew.
     static func checkPatience(_ output: String) throws {
         if output.contains(#/send GOAWAY frame <[^>]*>\n.*error_code=SETTINGS_TIMEOUT/#) { throw GaveUp() }
+        if output.contains(" timeout stream_id=") { throw GaveUp() }
     }
 
     /// Call it in ``patiently(_:)``.
@@ -54,7 +55,7 @@ public enum Nghttp {
             do {
                 return try await measure()
             } catch is GaveUp {
-                let line = "nghttp2 waited 10 s for an acknowledgement of its settings, and gave up"
+                let line = "nghttp2 waited for an acknowledgement of its settings or for room in a stream, and gave up"
                 guard ContinuousClock.now < end else { throw Tool.Failure(description: line) }
                 // If a handler held back the acknowledgement, this line would come often.
                 print("\(line): the measurement begins anew")

@@ -7,7 +7,9 @@ import TrafficReport
 /// test come in many datagrams.
 public final class ReadingDaemon: Sendable {
     public let path: String
-    private let records: Records
+    /// What has arrived.
+    public let records: Records
+    private let numbers = Mutex<[UInt32]>([])
     private let isOver = Atomic<Bool>(false)
     private let end: Task<Void, any Error>
 
@@ -19,13 +21,19 @@ public final class ReadingDaemon: Sendable {
         self.end = Task { for try await _ in ends {} }
         Thread.detachNewThread { [self] in
             do {
-                try receiver.feed(records) { self.isOver.load(ordering: .acquiring) }
+                try receiver.read(until: { self.isOver.load(ordering: .acquiring) }) { arrived, sequences in
+                    for record in arrived { records.observe(record) }
+                    self.numbers.withLock { $0 += sequences }
+                }
                 end.finish()
             } catch {
                 end.finish(throwing: error)
             }
         }
     }
+
+    /// The numbers of the datagrams that have arrived.
+    public var sequences: [UInt32] { self.numbers.withLock(\.self) }
 
     /// All records. Nothing more will be sent.
     @discardableResult

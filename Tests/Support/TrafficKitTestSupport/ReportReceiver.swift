@@ -42,12 +42,13 @@ public final class ReportReceiver: Sendable {
     /// All records that have arrived.
     public func everything() async throws -> (records: [Report.Record], sequences: [UInt32]) { try self.arrived() }
 
-    /// Gives records what arrives, until `isOver` says that no more will be sent.
-    func feed(_ records: Records, until isOver: () -> Bool) throws {
+    /// Hands over what arrives, until `isOver` says that no more will be sent.
+    func read(until isOver: () -> Bool, _ take: (_ records: [Report.Record], _ sequences: [UInt32]) -> Void) throws {
         while true {
             // Asked first: what was sent before is then there.
             let isLast = isOver()
-            for record in try self.arrived().records { records.observe(record) }
+            let arrived = try self.arrived()
+            take(arrived.records, arrived.sequences)
             if isLast { return }
             var event = pollfd(fd: self.descriptor, events: Int16(POLLIN), revents: 0)
             poll(&event, 1, 20)
