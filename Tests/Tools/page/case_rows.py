@@ -10,7 +10,8 @@ def row_of(browser, pid):
         rows = browser.all(selector)
         more = browser.shown("#view .table > .more")
         if not rows and more:
-            more[0].click()
+            # By script: the rows may grow fewer meanwhile, and the button goes.
+            browser.script("arguments[0].click()", more[0])
         return rows
     return browser.wait(f"a row of process {pid}", find)[0], selector
 
