@@ -16,6 +16,8 @@ final class DatagramQueue: Sendable {
     private struct State {
         /// Oldest first.
         var waiting: [Datagram] = []
+        /// A datagram is on its way to the daemon, and may come back: its place is kept.
+        var isFirstTaken = false
         /// The memory of sent datagrams, to be used again.
         var spare: [ReportWriter] = []
         var sequence: UInt32 = 0
@@ -33,7 +35,7 @@ final class DatagramQueue: Sendable {
     /// Takes a datagram if there is room for one more. Otherwise drops its records.
     func append(_ writer: consuming ReportWriter) {
         self.state.withLock { [writer] state in
-            if state.waiting.count < Self.most {
+            if state.waiting.count + (state.isFirstTaken ? 1 : 0) < Self.most {
                 state.waiting.append(Datagram(writer: writer, sequence: state.sequence))
             } else {
                 state.droppedRecords &+= UInt32(writer.count)
@@ -43,11 +45,19 @@ final class DatagramQueue: Sendable {
     }
 
     func takeFirst() -> Datagram? {
-        self.state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }
+        self.state.withLock { state in
+            state.isFirstTaken = !state.waiting.isEmpty
+            return state.waiting.isEmpty ? nil : state.waiting.removeFirst()
+        }
     }
 
     /// Puts back a datagram that could not be sent. It stays the first.
-    func putBack(_ datagram: Datagram) { self.state.withLock { $0.waiting.insert(datagram, at: 0) } }
+    func putBack(_ datagram: Datagram) {
+        self.state.withLock { state in
+            state.isFirstTaken = false
+            state.waiting.insert(datagram, at: 0)
+        }
+    }
 
     /// Gives up a datagram that can never be sent. Its number stays used.
     func drop(_ datagram: Datagram) {
@@ -55,13 +65,14 @@ final class DatagramQueue: Sendable {
         self.reuse(datagram.writer)
     }
 
-    /// Keeps the memory of a datagram that waits no longer.
+    /// Keeps the memory of a datagram that was taken and is sent or given up.
     func reuse(_ writer: consuming ReportWriter) {
         writer.removeAll()
         self.state.withLock { [writer] state in
+            state.isFirstTaken = false
             if state.spare.count < Self.mostSpare { state.spare.append(writer) }
         }
     }
 
-    func removeAll() { self.state.withLock { $0.waiting = [] } }
+    func removeAll() { self.state.withLock { ($0.waiting, $0.isFirstTaken) = ([], false) } }
 }
