@@ -3,9 +3,10 @@
  * The accounting: which bytes a call adds, and to which process.
  *
  * The counters are in socket storage, one slot per owning process, and only grow. A call that moved bytes costs one
- * storage look-up, one comparison and one atomic add. The call takes no timestamp and writes no record. The daemon
- * learns the volume from a sweep over the storage (iterate.bpf.h). The storage goes away when the socket closes, so a
- * closing socket leaves a record with its final totals, or adds to the rows of its processes (closing.bpf.h).
+ * storage look-up, one comparison and one atomic add; calls of a third and later process on a socket cost more
+ * (sharing.bpf.h). The call takes no timestamp and writes no record. The daemon learns the volume from a sweep over the
+ * storage (iterate.bpf.h). The storage goes away when the socket closes, so a closing socket leaves a record with its
+ * final totals, or adds to the rows of its processes (closing.bpf.h).
  */
 #ifndef ACCOUNT_BPF_H
 #define ACCOUNT_BPF_H
@@ -13,6 +14,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 #include "rows.bpf.h"
+#include "sharing.bpf.h"
 #include "socket.bpf.h"
 
 /* Whether the task is the walk over network namespaces, which locks sockets and makes no call on them. */
@@ -75,18 +77,20 @@ static __always_inline void describe_owner(struct traffic_owner *owner, const st
 	owner->tgid = caller->tgid;
 }
 
+/* `slot`: the number of the slot among all of the socket. */
 #ifdef SOCKETS_IN_HASH
 /*
  * There is no atomic exchange here. Only one program at a time can insert the element, so the element is a lock. A
- * program that cannot insert the element does not wait: it tries the next slot, then the `owners` map.
+ * program that cannot insert the element does not wait: it tries another slot.
  */
-static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, const struct caller *caller)
+static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, u32 slot,
+				      const struct caller *caller)
 {
-	u64 serial = socket->serial;
+	u64 key = lock_key(socket->serial, slot);
 	u8 taken = 1;
 	bool is_free;
 
-	if (bpf_map_update_elem(&locks, &serial, &taken, BPF_NOEXIST))
+	if (bpf_map_update_elem(&locks, &key, &taken, BPF_NOEXIST))
 		return false;
 	is_free = !*(volatile u64 *)&owner->start_boottime_ns;
 	if (is_free) {
@@ -94,11 +98,12 @@ static __always_inline bool take_slot(struct traffic_socket *socket, struct traf
 		barrier();
 		owner->start_boottime_ns = caller->start_boottime_ns;
 	}
-	bpf_map_delete_elem(&locks, &serial);
+	bpf_map_delete_elem(&locks, &key);
 	return is_free;
 }
 #else
-static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, const struct caller *caller)
+static __always_inline bool take_slot(struct traffic_socket *socket, struct traffic_owner *owner, u32 slot,
+				      const struct caller *caller)
 {
 	if (__sync_val_compare_and_swap(&owner->start_boottime_ns, 0, caller->start_boottime_ns))
 		return false;
@@ -107,40 +112,85 @@ static __always_inline bool take_slot(struct traffic_socket *socket, struct traf
 }
 #endif
 
+/* Whether the process has the slot now, of itself or of another thread. */
+static __always_inline bool has_slot(struct traffic_socket *socket, struct traffic_owner *owner, u32 slot,
+				     const struct caller *caller)
+{
+	if (is_slot_of(owner, caller->start_boottime_ns, caller->tgid))
+		return true;
+	if (owner->start_boottime_ns)
+		return false;
+	return take_slot(socket, owner, slot, caller) || is_slot_of(owner, caller->start_boottime_ns, caller->tgid);
+}
+
 /*
- * Returns the slot of a process that does not own the first slot. A program takes a slot by swapping the start time in.
- * Two threads of one process that come here at once may take two slots; the daemon adds the two up. A slot is never
- * freed: a reader must not see a counter fall.
+ * Returns the slot of a process that does not own the first slot, if one of the inline slots is its own or free. A
+ * program takes a slot by swapping the start time in, and another thread that comes meanwhile sees its own start time.
+ * With SOCKETS_IN_HASH it sees only the lock, so one process may take two slots; the daemon adds the two up. A slot is
+ * never freed: a reader must not see a counter fall.
  */
 static __noinline struct traffic_owner *find_or_take_slot(struct traffic_socket *socket, struct task_struct *task,
 							  u32 kernel)
 {
 	struct caller caller = kernel ? kernel_caller() : caller_of(task);
-	struct traffic_owner_key key = {};
-	struct traffic_owner fresh = {}, *owner;
+	struct traffic_owner *owner;
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
 		owner = &socket->owners[i];
-		if (owner->start_boottime_ns == caller.start_boottime_ns && owner->tgid == caller.tgid)
-			return owner;
-		if (!owner->start_boottime_ns && take_slot(socket, owner, &caller))
+		if (has_slot(socket, owner, i, &caller))
 			return owner;
 	}
-	key.serial = socket->serial;
-	key.start_boottime_ns = caller.start_boottime_ns;
-	key.tgid = caller.tgid;
-	owner = bpf_map_lookup_elem(&owners, &key);
-	if (owner)
-		return owner;
-	fresh.start_boottime_ns = caller.start_boottime_ns;
-	describe_owner(&fresh, &caller);
-	fresh.flags |= TRAFFIC_OWNER_IN_MAP;
-	bpf_map_update_elem(&owners, &key, &fresh, BPF_NOEXIST);
-	owner = bpf_map_lookup_elem(&owners, &key);
-	if (owner)
-		SET_BITS(socket->flags, TRAFFIC_SOCKET_SHARED);
-	return owner;
+	return NULL;
+}
+
+/* So many times a process may find a slot free that another one is just taking. Then the call counts in a row. */
+enum { FURTHER_TRIES = 4 };
+
+/*
+ * Returns the slot of a process for which find_or_take_slot() has none: one of the further owners. If another process
+ * takes the slot that this one has found free, the search goes on behind it.
+ */
+static __noinline struct traffic_owner *find_or_take_further(struct traffic_socket *socket, struct sock *sk,
+							     struct task_struct *task, u32 kernel)
+{
+	struct caller caller = kernel ? kernel_caller() : caller_of(task);
+	struct traffic_further *further;
+	struct traffic_owner *owner;
+	u32 uid = socket->uid;
+	u64 step = 0;
+
+	barrier_var(uid); /* else clang reads one uid or the other in one place, which the verifier refuses */
+	if (!kernel)
+		uid = READ(task, cred, uid.val);
+	if (is_shared(socket))
+		further = further_of(sk);
+	else
+		further = begin_sharing(socket, sk, uid);
+	if (!further)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < FURTHER_TRIES; i++) {
+		u64 slot;
+
+		step = find_further_slot(refer(further), caller.start_boottime_ns, caller.tgid, step);
+		if (step >= TRAFFIC_FURTHER_OWNERS)
+			return NULL;
+		slot = further_slot(caller.tgid, step);
+		owner = &further->record.owners[slot];
+		if (has_slot(socket, owner, TRAFFIC_INLINE_OWNERS + slot, &caller))
+			return owner;
+		step++;
+	}
+	return NULL;
+}
+
+static __always_inline struct traffic_owner *find_or_take_any_slot(struct traffic_socket *socket, struct sock *sk,
+								   struct task_struct *task, u32 kernel)
+{
+	struct traffic_owner *owner = find_or_take_slot(socket, task, kernel);
+
+	return owner ? owner : find_or_take_further(socket, sk, task, kernel);
 }
 
 /*
@@ -169,27 +219,32 @@ static __always_inline void count_in_row(struct traffic_socket *socket, struct t
 	fold_call(task, kernel, sent, received);
 }
 
-static __always_inline struct traffic_owner *find_owner(struct traffic_socket *socket, struct task_struct *task)
+static __always_inline struct traffic_owner *find_owner(struct traffic_socket *socket, struct sock *sk, struct task_struct *task)
 {
 	struct traffic_owner *first = &socket->owners[0];
 
 	if (first->start_boottime_ns == READ(task, group_leader, start_boottime) && first->tgid == READ(task, tgid))
 		return first;
-	return find_or_take_slot(socket, task, 0);
+	return find_or_take_any_slot(socket, sk, task, 0);
+}
+
+static __always_inline bool is_further(const struct traffic_socket *socket, const struct traffic_owner *owner)
+{
+	return owner != &socket->owners[0] && owner != &socket->owners[1];
 }
 
 static __always_inline void count_sent(struct sock *sk, u64 bytes)
 {
 	struct traffic_socket *socket = find_socket(sk);
 	struct task_struct *task = current_task();
-	struct traffic_owner *owner = socket ? find_owner(socket, task) : NULL;
+	struct traffic_owner *owner = socket ? find_owner(socket, sk, task) : NULL;
 
 	if (!owner) {
 		count_in_row(socket, task, 0, bytes, 0);
 		return;
 	}
-	if (socket->flags & TRAFFIC_SOCKET_SHARED && owner->flags & TRAFFIC_OWNER_IN_MAP)
-		__sync_fetch_and_add(&socket->overflow_sent_bytes, bytes);
+	if (is_further(socket, owner))
+		__sync_fetch_and_add(&socket->further.sent_bytes, bytes);
 	__sync_fetch_and_add(&owner->sent_bytes, bytes);
 }
 
@@ -197,13 +252,15 @@ static __always_inline void count_received(struct sock *sk, u64 bytes)
 {
 	struct traffic_socket *socket = find_socket(sk);
 	struct task_struct *task = current_task();
-	struct traffic_owner *owner = socket ? find_owner(socket, task) : NULL;
+	struct traffic_owner *owner = socket ? find_owner(socket, sk, task) : NULL;
 
-	if (owner) {
-		__sync_fetch_and_add(&owner->received_bytes, bytes);
+	if (!owner) {
+		count_in_row(socket, task, 0, 0, bytes);
 		return;
 	}
-	count_in_row(socket, task, 0, 0, bytes);
+	if (is_further(socket, owner))
+		__sync_fetch_and_add(&socket->further.received_bytes, bytes);
+	__sync_fetch_and_add(&owner->received_bytes, bytes);
 }
 
 #endif

@@ -15,6 +15,9 @@
  * Possibly no program runs at the end of a TCP socket, or no walk lists the socket between close(2) and that end
  * (`leaves_totals`). There a socket leaves its totals when its last file is gone: in the ring, or else as a copy in
  * the map `released`, and never in rows.
+ *
+ * A socket with further owners leaves a larger record with all of them: in `deferred_shared` and `released_shared` in
+ * place of `deferred` and `released`.
  */
 #ifndef CLOSING_BPF_H
 #define CLOSING_BPF_H
@@ -29,8 +32,9 @@
 static __always_inline bool moved_nothing(const struct traffic_socket *socket)
 {
 	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->in_rows.sent_bytes +
-		  socket->in_rows.received_bytes + socket->overflow_sent_bytes + socket->segments_sent + socket->segments_received +
-		  wire_sum(&socket->wire_sent) + wire_sum(&socket->wire_received);
+		  socket->in_rows.received_bytes + socket->further.sent_bytes + socket->further.received_bytes +
+		  socket->segments_sent + socket->segments_received + wire_sum(&socket->wire_sent) +
+		  wire_sum(&socket->wire_received);
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
@@ -71,7 +75,9 @@ static __always_inline u64 share(u64 amount, u64 part, u64 whole)
 static __noinline int fold_socket(struct traffic_socket *socket)
 {
 	struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1], nobody = { .uid = socket->uid };
-	u64 part = second->sent_bytes + second->received_bytes, whole = part + first->sent_bytes + first->received_bytes;
+	u64 part = second->sent_bytes + second->received_bytes;
+	u64 unlisted = socket->in_rows.sent_bytes + socket->in_rows.received_bytes;
+	u64 whole = part + unlisted + first->sent_bytes + first->received_bytes;
 	const struct traffic_last_record *last = &socket->last_record;
 	bool has_record = has_last_record(socket);
 	struct traffic_payload wire = wire_of(socket);
@@ -79,6 +85,17 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 	int folded = 1;
 
 	wire = payload_since(wire.sent_bytes, wire.received_bytes, &last->wire, has_record);
+	/* Packets of processes that have no slot count for no process: the other processes have not moved them. */
+	amounts.wire.sent_bytes = share(wire.sent_bytes, unlisted, whole);
+	amounts.wire.received_bytes = share(wire.received_bytes, unlisted, whole);
+	amounts.payload = payload_since(socket->unowned_sent_bytes, socket->unowned_received_bytes, &last->unowned, has_record);
+	whole -= unlisted;
+	wire.sent_bytes -= amounts.wire.sent_bytes;
+	wire.received_bytes -= amounts.wire.received_bytes;
+	if (amounts.payload.sent_bytes || amounts.payload.received_bytes || amounts.wire.sent_bytes ||
+	    amounts.wire.received_bytes)
+		fold(&nobody, &amounts);
+	amounts = (struct amounts){};
 	if (second->start_boottime_ns) {
 		amounts.payload =
 			payload_since(second->sent_bytes, second->received_bytes, &last->owners[1], has_record);
@@ -104,29 +121,98 @@ static __noinline int fold_socket(struct traffic_socket *socket)
 		describe_owner(&nobody, &kernel);
 		fold(&nobody, &amounts);
 	}
-	amounts = (struct amounts){
-		.payload = payload_since(socket->unowned_sent_bytes, socket->unowned_received_bytes, &last->unowned,
-					 has_record),
-	};
-	if (amounts.payload.sent_bytes || amounts.payload.received_bytes) {
-		nobody.start_boottime_ns = 0;
-		nobody.uid = socket->uid;
-		fold(&nobody, &amounts);
-	}
 	/* else clang omits the result, and the verifier refuses the value that is left in the register */
 	barrier_var(folded);
 	return folded;
 }
 
+/*
+ * Adds to the row of a further owner what it moved since the last record, and notes in the record's copy of the socket
+ * that its part of the wire bytes has been given away. A function of its own, because the verifier would look at the
+ * work for a row again in each turn of the loop below.
+ *
+ * wire_sent, wire_received: of the socket since its last record
+ * whole: what all processes have moved over the socket
+ */
+__noinline u64 fold_further_owner(further_reference reference, u64 slot, u64 wire_sent, u64 wire_received, u64 whole)
+{
+	struct traffic_further *further = further_referred(reference);
+	const struct traffic_payload *last;
+	struct traffic_socket *socket;
+	struct traffic_owner *owner;
+	struct amounts amounts = {};
+	u64 part;
+
+	if (!further || slot >= TRAFFIC_FURTHER_OWNERS)
+		return 0;
+	socket = &further->record.socket;
+	owner = &further->record.owners[slot];
+	last = &further->last_record.owners[slot];
+	part = owner->sent_bytes + owner->received_bytes;
+	/* The last record may be from before the socket had further owners. */
+	amounts.payload = payload_since(owner->sent_bytes, owner->received_bytes, last,
+					has_last_record(socket) && further->last_record.serial == socket->serial);
+	amounts.wire.sent_bytes = share(wire_sent, part, whole);
+	amounts.wire.received_bytes = share(wire_received, part, whole);
+	/* A row that gets nothing would only take the room of another process. A free slot has moved nothing. */
+	if (amounts.payload.sent_bytes || amounts.payload.received_bytes || amounts.wire.sent_bytes ||
+	    amounts.wire.received_bytes)
+		fold(owner, &amounts);
+	socket->last_record.wire.sent_bytes += amounts.wire.sent_bytes;
+	socket->last_record.wire.received_bytes += amounts.wire.received_bytes;
+	return 0;
+}
+
+/* Adds to the rows of the further owners what they moved since the last record: fold_socket() of the copy does the rest. */
+__noinline u64 fold_further(further_reference reference)
+{
+	struct traffic_further *further = further_referred(reference);
+	struct traffic_payload wire;
+	struct traffic_socket *socket;
+	u64 whole;
+
+	if (!further)
+		return 0;
+	socket = &further->record.socket;
+	if (!has_last_record(socket)) {
+		socket->last_record = (struct traffic_last_record){ .serial = socket->serial };
+		further->last_record.serial = 0;
+	}
+	wire = wire_of(socket);
+	wire = payload_since(wire.sent_bytes, wire.received_bytes, &socket->last_record.wire, true);
+	whole = socket->further.sent_bytes + socket->further.received_bytes + socket->in_rows.sent_bytes +
+		socket->in_rows.received_bytes + socket->owners[0].sent_bytes + socket->owners[0].received_bytes +
+		socket->owners[1].sent_bytes + socket->owners[1].received_bytes;
+#pragma clang loop unroll(disable)
+	for (u64 i = 0; i < TRAFFIC_FURTHER_OWNERS; i++) {
+		fold_further_owner(reference, i, wire.sent_bytes, wire.received_bytes, whole);
+		barrier_var(i);
+	}
+	return 0;
+}
+
+/*
+ * The key of a record of a shared socket, so that one list has the keys of several maps. No serial has this bit, nor
+ * that of copy_key().
+ */
+static __always_inline u64 record_key(u64 serial, const struct traffic_further *further)
+{
+	return further ? serial | 1ULL << 62 : serial;
+}
+
+static __always_inline u32 places_of(const struct traffic_further *further)
+{
+	return further ? TRAFFIC_PLACES_OF_SHARED : 1;
+}
+
 #ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
 /*
- * The key of a socket's copy: no serial, so that one list has the keys of both maps. The final record of the socket has
- * all that the copy has, and its flag tells the daemon to pass over the copy. No program removes a copy: the daemon may
- * be reading it.
+ * The key of a socket's copy. The final record of the socket has all that the copy has, and its flag tells the daemon
+ * to pass over the copy. No program removes a copy: the daemon may be reading it.
  */
-static __always_inline u64 copy_key(u64 serial)
+static __always_inline u64 copy_key(u64 serial, const struct traffic_further *further)
 {
-	return serial | 1ULL << 63;
+	return record_key(serial, further) | 1ULL << 63;
 }
 
 /*
@@ -135,29 +221,70 @@ static __always_inline u64 copy_key(u64 serial)
  * A program has no room for a record on its stack, so the map takes the socket as it is. Its `stream_sent` is from the
  * last sweep, and the counters have grown since; the next sweep, or the end, sets it again.
  */
-static __always_inline void leave_copy(struct traffic_socket *socket, struct traffic_payer *payer)
+static __always_inline void leave_copy(struct traffic_socket *socket, struct traffic_further *further,
+				       struct traffic_payer *payer)
 {
-	u64 key = copy_key(socket->serial);
+	u64 key = copy_key(socket->serial, further);
+	u32 places = places_of(further);
 	struct traffic_socket *copy;
 
-	if (!payer || payer->released >= DEFERRED_LIMIT / TRAFFIC_PARTS)
+	if (!payer || payer->released + places > fixed.deferred_limit / TRAFFIC_PARTS)
 		return;
 	socket->stream_sent = 0;
 	socket->record++;
-	if (bpf_map_update_elem(&released, &key, socket, BPF_ANY))
+	if (further)
+		complete_record(further, socket);
+	if (further ? bpf_map_update_elem(&released_shared, &key, &further->record, BPF_ANY) :
+		      bpf_map_update_elem(&released, &key, socket, BPF_ANY))
 		return;
-	__sync_fetch_and_add(&payer->released, 1);
+	__sync_fetch_and_add(&payer->released, places);
 	SET_BITS(socket->flags, TRAFFIC_SOCKET_LEFT_COPY);
 	/*
 	 * Packets may have changed the socket meanwhile, so the totals of this record are read from the copy, if the
 	 * daemon has not removed it already.
 	 */
-	copy = bpf_map_lookup_elem(&released, &key);
-	if (!copy || copy->serial != socket->serial)
-		copy = socket;
-	else
+	copy = further ? bpf_map_lookup_elem(&released_shared, &key) : bpf_map_lookup_elem(&released, &key);
+	if (copy && copy->serial == socket->serial) {
 		hide_unfinished_owners(copy);
-	note_last_record(socket, copy, live.acknowledged_sweep);
+		if (further)
+			finish_further((struct traffic_shared_record *)copy);
+	} else {
+		copy = further ? &further->record.socket : socket;
+	}
+	note_last_record(socket, further, copy, 0, live.acknowledged_sweep);
+}
+
+/*
+ * Puts the socket's totals in the ring; returns false if there is no room. Call this between trylock_record() and
+ * unlock_record(). The record is made where it stays: put_in_ring() would leave nothing to note the totals from.
+ */
+static __always_inline bool submit_totals(struct traffic_socket *socket, struct traffic_payer *payer)
+{
+	struct traffic_socket *record = reserve_record(payer);
+
+	if (!record)
+		return false;
+	copy_record(record, socket);
+	record->record = ++socket->record;
+	note_last_record(socket, NULL, record, 0, live.acknowledged_sweep);
+	bpf_ringbuf_submit(record, ring_flags());
+	return true;
+}
+
+/* The same for a socket with further owners. */
+static __always_inline bool submit_shared_totals(struct traffic_socket *socket, struct traffic_further *further,
+						 struct traffic_payer *payer)
+{
+	struct traffic_shared_record *record = reserve_shared_record(payer);
+
+	if (!record)
+		return false;
+	copy_record(&record->socket, socket);
+	copy_further(record, further, 0);
+	record->socket.record = ++socket->record;
+	note_last_record(socket, further, &record->socket, 0, live.acknowledged_sweep);
+	bpf_ringbuf_submit(record, ring_flags());
+	return true;
 }
 
 /*
@@ -165,64 +292,71 @@ static __always_inline void leave_copy(struct traffic_socket *socket, struct tra
  * record of this socket, its bytes come with the next sweep that lists it, or with its end. If neither comes, what it
  * moved since its last record is lost.
  */
-static __always_inline void leave_totals(struct traffic_socket *socket)
+static __always_inline void leave_totals(struct traffic_socket *socket, struct traffic_further *further)
 {
 	struct traffic_payer *payer;
-	struct traffic_socket *record;
 
 	if ((!has_last_record(socket) && moved_nothing(socket)) || !trylock_record(socket, socket->serial))
 		return;
 	payer = payer_of(socket);
-	record = reserve_record(payer);
-	if (record) {
-		copy_record(record, socket);
-		record->record = ++socket->record;
-		note_last_record(socket, record, live.acknowledged_sweep);
-		bpf_ringbuf_submit(record, ring_flags());
-	} else {
-		leave_copy(socket, payer);
-	}
+	if (!(further ? submit_shared_totals(socket, further, payer) : submit_totals(socket, payer)))
+		leave_copy(socket, further, payer);
 	unlock_record(socket, socket->serial);
 }
 #else
-static __always_inline void leave_totals(struct traffic_socket *socket)
+static __always_inline void leave_totals(struct traffic_socket *socket, struct traffic_further *further)
 {
 }
 #endif
 
 /*
- * Puts the socket in `deferred`; returns false if there is no room. With `must_have_record` only the room in the map
- * counts, not the payer's part.
+ * Puts the socket in `deferred`, or its record in `deferred_shared`; returns false if there is no room. With
+ * `must_have_record` only the room in the map counts, not the payer's part.
  */
-static __always_inline bool defer(struct traffic_socket *socket, struct traffic_payer *payer, bool is_recorded,
-				  bool must_have_record)
+static __always_inline bool defer(struct traffic_socket *socket, struct traffic_further *further,
+				  struct traffic_payer *payer, bool is_recorded, bool must_have_record)
 {
 	/*
-	 * fold_socket() does not reach owners in the `owners` map, and subtracts what a sweep reported: bytes that are
-	 * lost if the daemon is killed before it acknowledges that report. So a user's sockets of these kinds may fill
-	 * half of the map.
+	 * fold_socket() subtracts what a sweep reported: bytes that are lost if the daemon is killed before it
+	 * acknowledges that report. So a user's sockets of this kind may fill half of the map.
 	 */
-	bool rows_may_lack_bytes = socket->flags & TRAFFIC_SOCKET_SHARED ||
-				   (has_last_record(socket) && !outlives_daemon(&socket->last_record));
+	bool rows_may_lack_bytes = has_last_record(socket) && !outlives_daemon(&socket->last_record);
 	bool was_listed = is_recorded && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
-	u32 limit = DEFERRED_LIMIT /
+	u32 limit = fixed.deferred_limit /
 		    (rows_may_lack_bytes ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNRECORDED);
-	u64 serial = socket->serial;
+	u64 key = record_key(socket->serial, further);
+	u32 places = places_of(further);
 
-	if (!must_have_record && (!payer || payer->deferred >= limit))
+	if (!must_have_record && (!payer || payer->deferred + places > limit))
 		return false;
-	if (bpf_map_update_elem(&deferred, &serial, socket, BPF_ANY))
+	if (further ? bpf_map_update_elem(&deferred_shared, &key, &further->record, BPF_ANY) :
+		      bpf_map_update_elem(&deferred, &key, socket, BPF_ANY))
 		return false;
 	if (payer)
-		__sync_fetch_and_add(&payer->deferred, 1);
+		__sync_fetch_and_add(&payer->deferred, places);
 	COUNT_LOSS(closed_deferred, 1);
 	return true;
 }
 
-/* Reports the final totals before the storage goes away. */
-static __noinline int close_socket(struct traffic_socket *socket)
+/* Puts the final record in the ring; returns false if there is no room. */
+static __always_inline bool submit(struct traffic_socket *socket, struct traffic_further *further,
+				   struct traffic_payer *payer)
 {
 	struct traffic_socket *record;
+
+	if (further)
+		return put_in_ring(payer, &further->record, sizeof(further->record));
+	record = reserve_record(payer);
+	if (!record)
+		return false;
+	__builtin_memcpy(record, socket, sizeof(*record));
+	bpf_ringbuf_submit(record, ring_flags());
+	return true;
+}
+
+/* Reports the final totals before the storage goes away. `further`: NULL where the socket has no further owners. */
+static __noinline int close_socket(struct traffic_socket *socket, struct traffic_further *further)
+{
 	u64 serial = socket->serial;
 	struct traffic_payer *payer;
 	bool is_being_recorded, is_recorded;
@@ -238,25 +372,25 @@ static __noinline int close_socket(struct traffic_socket *socket)
 	is_recorded = is_being_recorded || has_last_record(socket);
 	socket->record++;
 	COUNT_LOSS(closed_sockets, 1);
+	if (further)
+		give_back_place(further);
 	if (!is_recorded && moved_nothing(socket)) {
 		COUNT_LOSS(closed_empty, 1);
 		return 0;
 	}
 	payer = payer_of(socket);
-	record = reserve_record(payer);
-	if (record) {
-		__builtin_memcpy(record, socket, sizeof(*record));
-		bpf_ringbuf_submit(record, ring_flags());
+	if (further)
+		complete_record(further, socket);
+	if (submit(socket, further, payer)) {
 		COUNT_LOSS(closed_submitted, 1);
 		return 0;
 	}
-	if (defer(socket, payer, is_recorded, is_being_recorded))
+	if (defer(socket, further, payer, is_recorded, is_being_recorded))
 		return 0;
-	if (socket->flags & TRAFFIC_SOCKET_SHARED)
-		COUNT_LOSS(shared_lost, 1);
-	COUNT_LOSS(closed_folded, fold_socket(socket));
-	if ((is_recorded || socket->flags & TRAFFIC_SOCKET_SHARED) &&
-	    bpf_map_push_elem(&unrecorded_ends, &serial, BPF_ANY))
+	if (further)
+		fold_further(refer(further));
+	COUNT_LOSS(closed_folded, fold_socket(further ? &further->record.socket : socket));
+	if (is_recorded && bpf_map_push_elem(&unrecorded_ends, &serial, BPF_ANY))
 		COUNT_LOSS(unrecorded_ends_lost, 1);
 	return 0;
 }

@@ -10,13 +10,14 @@
 
 #include "compat.bpf.h"
 #include "maps.bpf.h"
+#include "payer.bpf.h"
 
-/* A new element is a copy of this one. No program writes to it. */
+/* A new element of `sharers` is a copy of this one, and one of `sockets` of its beginning. No program writes to it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct traffic_socket);
+	__type(value, struct traffic_further);
 } blanks SEC(".maps");
 
 /*
@@ -60,7 +61,7 @@ static __always_inline struct traffic_socket *storage_at(u64 address)
 
 static __always_inline struct traffic_socket *make_storage_at(u64 address)
 {
-	struct traffic_socket *blank;
+	struct traffic_further *blank;
 	u32 zero = 0;
 
 	blank = bpf_map_lookup_elem(&blanks, &zero);
@@ -69,8 +70,79 @@ static __always_inline struct traffic_socket *make_storage_at(u64 address)
 	return storage_at(address);
 }
 
+static __always_inline struct traffic_further *further_at(u64 address)
+{
+	return bpf_map_lookup_elem(&sharers, &address);
+}
+
+/* The key in `locks` for a part of a socket. Serials are below 2^53. record_lock_key() has the last bit. */
+static __always_inline u64 lock_key(u64 serial, u32 part)
+{
+	return serial | (u64)(part + 1) << 54;
+}
+
+/* Parts of a socket: the slots of its owners, the inline ones first, and this. */
+enum { FURTHER_STORAGE = TRAFFIC_INLINE_OWNERS + TRAFFIC_FURTHER_OWNERS };
+
+/* Whether the element belongs to another socket. While it is being made, it has no serial yet. */
+static __always_inline bool is_of_another(const struct traffic_further *further, u64 serial)
+{
+	return further->serial && further->serial != serial;
+}
+
+/*
+ * Removes the element of an earlier socket with this address: a program may have made it just when the socket ended.
+ * With the lock no program can remove what another one has just put in its place, and the payer gets one place back.
+ */
+static __noinline int drop_earlier_further(u64 address, u64 serial)
+{
+	u64 key = lock_key(serial, FURTHER_STORAGE);
+	struct traffic_further *further;
+	u8 taken = 1;
+
+	if (bpf_map_update_elem(&locks, &key, &taken, BPF_NOEXIST))
+		return 0;
+	further = further_at(address);
+	if (further && is_of_another(further, serial)) {
+		give_back_place(further);
+		bpf_map_delete_elem(&sharers, &address);
+	}
+	bpf_map_delete_elem(&locks, &key);
+	return 0;
+}
+
+/* As make_further() in socket.bpf.h. Whoever comes here first has made the element, and each of them writes the key. */
+static __always_inline struct traffic_further *make_further_at(u64 address, u64 serial, u64 payer, bool *is_new)
+{
+	struct traffic_further *blank, *further;
+	u32 zero = 0;
+
+	further = further_at(address);
+	if (further && is_of_another(further, serial))
+		drop_earlier_further(address, serial);
+	blank = bpf_map_lookup_elem(&blanks, &zero);
+	*is_new = blank && !bpf_map_update_elem(&sharers, &address, blank, BPF_NOEXIST);
+	further = further_at(address);
+	if (!further || is_of_another(further, serial))
+		return NULL;
+	further->address = address;
+	further->serial = serial;
+	if (*is_new)
+		further->payer = payer;
+	return further;
+}
+
+/*
+ * `sharers` first, and whatever the socket says of it: a later socket must not find the element of an earlier one.
+ */
 static __always_inline void drop_storage_at(u64 address)
 {
+	struct traffic_further *further = further_at(address);
+
+	if (further) {
+		give_back_place(further);
+		bpf_map_delete_elem(&sharers, &address);
+	}
 	bpf_map_delete_elem(&sockets, &address);
 }
 
@@ -89,6 +161,9 @@ static __always_inline u64 address_of(const void *pointer)
 
 #define storage_of(sk) storage_at((u64)(sk))
 #define storage_of_context(sk) storage_at(address_of(sk))
+#define further_of(sk) further_at((u64)(sk))
+#define make_further(sk, serial, payer, is_new) make_further_at((u64)(sk), serial, payer, is_new)
+#define further_of_context(sk) further_at(address_of(sk))
 #define make_storage(sk) make_storage_at((u64)(sk))
 #define make_storage_of_context(sk) make_storage_at(address_of(sk))
 #define drop_storage_of_context(sk) drop_storage_at(address_of(sk))

@@ -18,8 +18,8 @@
 /* The part of activity() that the programs count. */
 static __always_inline u64 counted_activity(const struct traffic_socket *socket)
 {
-	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + wire_sum(&socket->wire_sent) +
-		  wire_sum(&socket->wire_received);
+	u64 sum = socket->unowned_sent_bytes + socket->unowned_received_bytes + socket->further.sent_bytes +
+		  socket->further.received_bytes + wire_sum(&socket->wire_sent) + wire_sum(&socket->wire_received);
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
@@ -58,25 +58,27 @@ static __always_inline bool is_news(const struct traffic_socket *socket, u64 mar
 }
 
 /* Hands over a record. Call this between trylock_record() and unlock_record(). Returns false if there is no room. */
-static __always_inline bool hand_over(struct traffic_socket *socket, struct traffic_socket *copy, struct seq_file *seq, enum walk walk)
+static __always_inline bool hand_over(struct traffic_socket *socket, struct traffic_further *further,
+				      struct traffic_shared_record *copy, struct seq_file *seq, enum walk walk)
 {
+	struct traffic_socket *record = &copy->socket;
 	struct traffic_payer *payer;
 
-	copy->record = socket->record + 1;
+	record->record = socket->record + 1;
 	if (walk == SWEEP) {
 		/* If the reader's buffer is full, the kernel drops this record and calls the program again for the socket. */
-		if (bpf_seq_write(seq, copy, sizeof(*copy)))
+		if (further ? bpf_seq_write(seq, copy, sizeof(*copy)) : bpf_seq_write(seq, record, sizeof(*record)))
 			return false;
 	} else {
-		payer = payer_of(copy);
-		if (!payer || payer->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS ||
-		    bpf_ringbuf_output(&closed, copy, sizeof(*copy), ring_flags()))
+		payer = payer_of(record);
+		if (!(further ? put_in_ring(payer, copy, sizeof(*copy)) : put_in_ring(payer, record, sizeof(*record))))
 			return false; /* the next walk reports this socket */
-		__sync_fetch_and_add(&payer->ring_bytes, sizeof(*copy));
 	}
 	socket->record++;
-	note_last_record(socket, copy, walk == SWEEP ? live.sweeps : live.acknowledged_sweep);
-	socket->swept_mark = activity(copy);
+	note_last_record(socket, further, record, walk, walk == SWEEP ? live.sweeps : live.acknowledged_sweep);
+	if (walk == SWEEP)
+		socket->last_record.swept = live.sweeps;
+	socket->swept_mark = activity(record);
 	return true;
 }
 
@@ -88,14 +90,17 @@ static __always_inline bool hand_over(struct traffic_socket *socket, struct traf
  */
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
+	struct traffic_shared_record *buffer;
+	struct traffic_further *further;
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
-	u32 buffer = walk;
 	u64 before, serial;
+	u32 key = walk;
 
-	copy = bpf_map_lookup_elem(&copies, &buffer);
-	if (!socket || !copy || !socket->serial || socket->closed_boottime_ns)
+	buffer = bpf_map_lookup_elem(&copies, &key);
+	if (!socket || !buffer || !socket->serial || socket->closed_boottime_ns)
 		return 0;
+	copy = &buffer->socket;
 	before = *(volatile u64 *)&socket->swept_mark;
 	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
@@ -111,8 +116,9 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	barrier();
 	copy->unowned_sent_bytes = socket->unowned_sent_bytes;
 	copy->unowned_received_bytes = socket->unowned_received_bytes;
-	copy->overflow_sent_bytes = socket->overflow_sent_bytes;
 	__builtin_memcpy(copy->owners, socket->owners, sizeof(copy->owners));
+	further = is_shared(copy) ? further_of(sk) : NULL;
+	copy_further(buffer, further, walk);
 	if (tcp && (READ(sk, sk_lock.owned) ||
 		    copy->tcp_sent_bytes != copy->earlier_sent_bytes + READ(tcp, bytes_sent) ||
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
@@ -123,7 +129,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		return 0;
 	/* If the other walk has reported the socket since, its record may be newer than this copy. */
 	if (socket->serial == serial && !socket->closed_boottime_ns && socket->swept_mark == before)
-		hand_over(socket, copy, seq, walk);
+		hand_over(socket, further, buffer, seq, walk);
 	unlock_record(socket, serial);
 	return 0;
 }
@@ -177,9 +183,11 @@ static __always_inline bool is_idle(struct traffic_socket *socket, const struct 
 static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *socket, struct seq_file *seq, enum walk walk)
 {
 	bool is_asked = walk == SWEEP ? live.report_all : live.report_unacknowledged;
+	struct traffic_shared_record *buffer;
+	struct traffic_further *further;
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
-	u32 buffer = walk;
+	u32 key = walk;
 
 	if (!socket->serial || socket->closed_boottime_ns)
 		return 0;
@@ -190,9 +198,10 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 */
 	if (!is_asked && !is_packet(sk) && is_idle(socket, sk, tcp))
 		return 0;
-	copy = bpf_map_lookup_elem(&copies, &buffer);
-	if (!copy || !trylock_record(socket, socket->serial))
+	buffer = bpf_map_lookup_elem(&copies, &key);
+	if (!buffer || !trylock_record(socket, socket->serial))
 		return 0; /* the other walk is reporting this socket */
+	copy = &buffer->socket;
 	read_addresses(socket, sk);
 	if (tcp) {
 		read_tcp_counters(socket, sk, tcp, socket->state);
@@ -208,6 +217,8 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 */
 	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
+	further = is_shared(copy) ? further_of(sk) : NULL;
+	copy_further(buffer, further, walk);
 	barrier();
 	if (tcp && ((walk == SWEEP && sk->sk_lock.owned) ||
 		    copy->tcp_sent_bytes != copy->earlier_sent_bytes + tcp->bytes_sent ||
@@ -222,7 +233,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		copy->owners[0].received_bytes += moved.received_bytes;
 	}
 	if (!socket->closed_boottime_ns && (is_packet(sk) || is_news(socket, activity(copy), walk)))
-		hand_over(socket, copy, seq, walk);
+		hand_over(socket, further, buffer, seq, walk);
 end:
 	unlock_record(socket, socket->serial);
 	return 0;
@@ -245,6 +256,9 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
  * when freeing map or local storage", Linux 7.0). If a socket is freed while that pass looks at its storage, the kernel
  * follows a null pointer in __bpf_sk_storage_map_seq_show(). Any user who closes sockets could cause that. In this pass
  * the file keeps the socket alive.
+ *
+ * The pass comes to a socket once for each descriptor. It reports the socket once: else one user's descriptors of a busy
+ * socket would keep everybody's numbers waiting.
  */
 SEC("iter/task_file")
 int sweep_held_sockets(struct bpf_iter__task_file *context)
@@ -263,7 +277,9 @@ int sweep_held_sockets(struct bpf_iter__task_file *context)
 	if (!sk || !(is_internet(sk) || is_packet(sk)))
 		return 0;
 	storage = storage_of(sk);
-	return storage ? sweep_socket(sk, storage, context->meta->seq, SWEEP) : 0;
+	if (!storage || storage->last_record.swept == live.sweeps)
+		return 0;
+	return sweep_socket(sk, storage, context->meta->seq, SWEEP);
 }
 
 /*

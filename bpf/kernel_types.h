@@ -19,6 +19,7 @@ typedef unsigned long size_t;
 enum { AF_INET = 2, AF_INET6 = 10, AF_PACKET = 17 };
 enum { SOCK_STREAM = 1, SOCK_RAW = 3 };
 enum { IPPROTO_TCP = 6, IPPROTO_UDP = 17, IPPROTO_DCCP = 33, IPPROTO_FRAGMENT = 44, IPPROTO_SCTP = 132, IPPROTO_MPTCP = 262 };
+enum { PROTOCOL_SMC = 256 }; /* IPPROTO_SMC, Linux 6.11 */
 enum { MSG_OOB = 0x1, MSG_PEEK = 0x2, MSG_ERRQUEUE = 0x2000 }; /* uapi: linux/socket.h */
 enum { S_IFMT = 0170000, S_IFSOCK = 0140000 };
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h, unchanged since 2.6.27 */

@@ -100,11 +100,11 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		begin_connection(socket);
 		begin_streams(socket);
 		begin_handshake(socket);
-		find_owner(socket, current_task());
+		find_owner(socket, sk, current_task());
 		break;
 	case TCP_LISTEN:
 		socket->role = TRAFFIC_ROLE_LISTENER;
-		find_owner(socket, current_task());
+		find_owner(socket, sk, current_task());
 		break;
 	case TCP_ESTABLISHED:
 		/*
@@ -154,7 +154,7 @@ static __always_inline int destroyed(struct sock *sk)
 		socket->stream_sent = read_stream_sent(socket, sk, tcp);
 	}
 	socket->state = TCP_CLOSE;
-	close_socket(socket);
+	close_socket(socket, is_shared(socket) ? further_of(sk) : NULL);
 	drop_storage(sk);
 	return 0;
 }
@@ -200,6 +200,7 @@ SEC("cgroup/sock_release")
 int socket_release(struct bpf_sock *context)
 {
 	struct traffic_socket *socket = storage_of_context(context);
+	struct traffic_further *further;
 
 	if (!socket)
 		return 1;
@@ -207,15 +208,16 @@ int socket_release(struct bpf_sock *context)
 		note_holder(socket, BPF_CORE_READ((struct sock *)context, sk_uid.val), current_task());
 		return 1;
 	}
+	further = is_shared(socket) ? further_of_context(context) : NULL;
 	if (socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM) {
 		if (live.calls_missed || fixed.leaves_totals)
-			leave_totals(socket);
+			leave_totals(socket, further);
 		return 1;
 	}
 	/* The socket may have begun and ended between two sweeps. */
 	if (!socket->closed_boottime_ns)
 		probe_addresses(socket, context);
-	close_socket(socket);
+	close_socket(socket, further);
 	drop_storage_of_context(context);
 	return 1;
 }
@@ -229,7 +231,7 @@ static __always_inline void socket_end_missed(struct bpf_sock *context)
 
 	if (!socket)
 		return;
-	close_socket(socket);
+	close_socket(socket, is_shared(socket) ? further_at(address) : NULL);
 	drop_storage_at(address);
 }
 #endif
@@ -278,7 +280,7 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_executed, struct task_struct *task)
 {
 	struct task_struct *leader = READ(task, group_leader);
-	struct traffic_owner_key key = { .start_boottime_ns = READ(leader, start_boottime) ?: 1, .tgid = READ(task, tgid) };
+	struct traffic_process_key key = { .start_boottime_ns = READ(leader, start_boottime) ?: 1, .tgid = READ(task, tgid) };
 	struct traffic_name name;
 
 	bpf_core_read(&name, sizeof(name), &leader->comm);

@@ -12,7 +12,7 @@
 /* Before Linux 6.1 kprobes must not use maps that allocate memory when an element is added. */
 enum {
 	SHARED_MAP_FLAGS = 0,
-	OWNERS_LIMIT = TRAFFIC_OWNERS_IN_HASH,
+	SHARED_LIMIT = TRAFFIC_SHARED_SOCKETS_IN_HASH / TRAFFIC_PARTS, /* of a payer */
 	DEFERRED_LIMIT = TRAFFIC_DEFERRED_IN_HASH,
 	ROWS_LIMIT = TRAFFIC_ROWS_IN_HASH,
 };
@@ -24,10 +24,18 @@ struct {
 	__type(key, u64);
 	__type(value, struct traffic_socket);
 } sockets SEC(".maps");
+
+/* Further owners of sockets, by the same address. About 5.6 KiB each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TRAFFIC_SHARED_SOCKETS_IN_HASH);
+	__type(key, u64);
+	__type(value, struct traffic_further);
+} sharers SEC(".maps");
 #else
 enum {
 	SHARED_MAP_FLAGS = BPF_F_NO_PREALLOC,
-	OWNERS_LIMIT = TRAFFIC_OWNERS,
+	SHARED_LIMIT = TRAFFIC_SHARED_SOCKETS,
 	DEFERRED_LIMIT = TRAFFIC_DEFERRED,
 	ROWS_LIMIT = TRAFFIC_ROWS,
 };
@@ -38,18 +46,17 @@ struct {
 	__type(key, int);
 	__type(value, struct traffic_socket);
 } sockets SEC(".maps");
+
+/* Further owners of sockets. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct traffic_further);
+} sharers SEC(".maps");
 #endif
 
-/* Owners of a socket that have no slot in its storage. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, SHARED_MAP_FLAGS);
-	__uint(max_entries, OWNERS_LIMIT);
-	__type(key, struct traffic_owner_key);
-	__type(value, struct traffic_owner);
-} owners SEC(".maps");
-
-/* Final totals of closed sockets, and totals of some open ones: struct traffic_socket. */
+/* Final totals of closed sockets, and totals of some open ones. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, TRAFFIC_RING_BYTES);
@@ -64,8 +71,17 @@ struct {
 	__type(value, struct traffic_socket);
 } deferred SEC(".maps");
 
+/* Those of them with further owners. By record_key(), as the next two. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, SHARED_MAP_FLAGS);
+	__uint(max_entries, DEFERRED_LIMIT / TRAFFIC_PLACES_OF_SHARED);
+	__type(key, u64);
+	__type(value, struct traffic_shared_record);
+} deferred_shared SEC(".maps");
+
 #ifndef SOCKETS_IN_HASH
-/* Copies of TCP sockets whose last file was gone when the ring had no room (closing.bpf.h). By copy_key(). */
+/* Copies of TCP sockets whose last file was gone when the ring had no room (closing.bpf.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -73,6 +89,15 @@ struct {
 	__type(key, u64);
 	__type(value, struct traffic_socket);
 } released SEC(".maps");
+
+/* Those of them with further owners. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, SHARED_MAP_FLAGS);
+	__uint(max_entries, DEFERRED_LIMIT / TRAFFIC_PLACES_OF_SHARED);
+	__type(key, u64);
+	__type(value, struct traffic_shared_record);
+} released_shared SEC(".maps");
 #endif
 
 struct {
@@ -84,8 +109,8 @@ struct {
 
 #ifdef SOCKETS_IN_HASH
 /*
- * Locks that are taken. Key: the serial of a socket while a program takes an owner's slot; record_lock_key() while a
- * walk writes a record.
+ * Locks that are taken. Key: lock_key() while a program takes an owner's slot, or removes what an earlier socket left;
+ * record_lock_key() while a walk writes a record.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -95,15 +120,12 @@ struct {
 } locks SEC(".maps");
 #endif
 
-/*
- * Names of processes that have called execve(2) since the last sweep. The key is a struct traffic_owner_key with a
- * serial of 0.
- */
+/* Names of processes that have called execve(2) since the last sweep. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 4096);
-	__type(key, struct traffic_owner_key);
+	__type(key, struct traffic_process_key);
 	__type(value, struct traffic_name);
 } executed SEC(".maps");
 
@@ -146,12 +168,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 2);
 	__type(key, u32);
-	__type(value, struct traffic_socket);
+	__type(value, struct traffic_shared_record);
 } copies SEC(".maps");
 
 /*
  * Sockets, by serial, that closed without a record though the daemon may list them: they had a record while they were
- * open, or have owners in the `owners` map. Rows contain the rest of their bytes.
+ * open. Rows contain the rest of their bytes.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);

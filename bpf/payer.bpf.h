@@ -34,4 +34,30 @@ static __always_inline struct traffic_payer *find_payer(u32 uid)
 	return bpf_map_lookup_elem(&payers, &slot);
 }
 
+/* The user has a place for a shared socket again. A second call changes nothing. */
+static __always_inline void give_back_place(struct traffic_further *further)
+{
+	u64 uid = further->payer;
+	struct traffic_payer *payer;
+
+	if (!(uid >> 32 & TRAFFIC_PAYER_KNOWN))
+		return;
+	further->payer = 0;
+	payer = find_payer(uid);
+	if (payer)
+		__sync_fetch_and_add(&payer->shared_sockets, -1);
+}
+
+/*
+ * The user who pays for the records of a socket, and for its further owners: who used it first, because that user has let
+ * the others use it. Where the kernel used it first, the user who made it: else root would pay for the sockets of others.
+ * A slot has no number yet if its process is just taking it.
+ */
+static __always_inline u32 paying_user(const struct traffic_socket *socket)
+{
+	const struct traffic_owner *first = &socket->owners[0];
+
+	return first->tgid && !(first->flags & TRAFFIC_OWNER_KERNEL_THREAD) ? first->uid : socket->uid;
+}
+
 #endif

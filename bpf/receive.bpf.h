@@ -91,12 +91,14 @@ static __always_inline void count_sequence(struct sock *sk, const struct tcp_soc
 	 * interrupted task. Or the walk has locked it, and what came meanwhile is processed now.
 	 */
 	is_kernels = !READ(sk, sk_lock.owned) || is_walker(task);
-	owner = is_kernels ? find_or_take_slot(socket, task, 1) : find_owner(socket, task);
-	if (owner) {
-		owner->received_bytes += grown;
+	owner = is_kernels ? find_or_take_any_slot(socket, sk, task, 1) : find_owner(socket, sk, task);
+	if (!owner) {
+		count_in_row(socket, task, is_kernels, 0, grown);
 		return;
 	}
-	count_in_row(socket, task, is_kernels, 0, grown);
+	if (is_further(socket, owner))
+		__sync_fetch_and_add(&socket->further.received_bytes, grown); /* other calls add for other owners */
+	owner->received_bytes += grown;
 }
 
 /* Skips what a sockmap's program took, so that it is not counted after the socket has left the map. */

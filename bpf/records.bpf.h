@@ -37,8 +37,7 @@ static __always_inline u64 ring_flags(void)
 
 static __always_inline struct traffic_payer *payer_of(const struct traffic_socket *socket)
 {
-	const struct traffic_owner *first = &socket->owners[0];
-	struct traffic_payer *payer = find_payer(first->start_boottime_ns ? first->uid : socket->uid);
+	struct traffic_payer *payer = find_payer(paying_user(socket));
 
 	if (payer && payer->drains != live.drains) {
 		payer->drains = live.drains;
@@ -51,17 +50,41 @@ static __always_inline struct traffic_payer *payer_of(const struct traffic_socke
 	return payer;
 }
 
-/* Returns NULL if the ring is full, or the payer's part of the ring. */
+static __always_inline bool has_room_in_ring(const struct traffic_payer *payer)
+{
+	return payer && payer->ring_bytes < bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS;
+}
+
+/* Returns NULL if the ring is full, or the payer's part of the ring. `bytes` must be a constant. */
+static __always_inline void *reserve(struct traffic_payer *payer, u64 bytes)
+{
+	void *record;
+
+	if (!has_room_in_ring(payer))
+		return NULL;
+	record = bpf_ringbuf_reserve(&closed, bytes, 0);
+	if (record)
+		__sync_fetch_and_add(&payer->ring_bytes, bytes);
+	return record;
+}
+
 static __always_inline struct traffic_socket *reserve_record(struct traffic_payer *payer)
 {
-	struct traffic_socket *record;
+	return reserve(payer, sizeof(struct traffic_socket));
+}
 
-	if (!payer || payer->ring_bytes >= bpf_ringbuf_query(&closed, BPF_RB_RING_SIZE) / TRAFFIC_PARTS)
-		return NULL;
-	record = bpf_ringbuf_reserve(&closed, sizeof(*record), 0);
-	if (record)
-		__sync_fetch_and_add(&payer->ring_bytes, sizeof(*record));
-	return record;
+static __always_inline struct traffic_shared_record *reserve_shared_record(struct traffic_payer *payer)
+{
+	return reserve(payer, sizeof(struct traffic_shared_record));
+}
+
+/* Returns false likewise. `bytes` must be a constant. */
+static __always_inline bool put_in_ring(struct traffic_payer *payer, void *record, u64 bytes)
+{
+	if (!has_room_in_ring(payer) || bpf_ringbuf_output(&closed, record, bytes, ring_flags()))
+		return false;
+	__sync_fetch_and_add(&payer->ring_bytes, bytes);
+	return true;
 }
 
 /* The lock of a record --------------------------------------------------------------------------------------------- */
@@ -80,7 +103,7 @@ static __always_inline struct traffic_socket *reserve_record(struct traffic_paye
  */
 static __always_inline u64 record_lock_key(u64 serial)
 {
-	return serial | 1ULL << 63; /* not the serial, which is the key for owners' slots */
+	return serial | 1ULL << 63; /* lock_key() never has this bit */
 }
 
 static __always_inline bool trylock_record(struct traffic_socket *socket, u64 serial)
@@ -160,35 +183,106 @@ static __always_inline struct traffic_payload wire_of(const struct traffic_socke
 }
 
 /*
- * Hides slots that were taken but not yet described when the record was copied. The daemon would skip them, and
- * note_last_record() would note their bytes all the same. Hidden, these bytes come with the next record.
+ * Hides a slot that was taken but not yet described when the record was copied. The daemon would skip it, and
+ * note_last_record() would note its bytes all the same. Hidden, these bytes come with the next record.
  */
+static __always_inline void hide_if_unfinished(struct traffic_owner *owner)
+{
+	/* The kernel's own slot has no number, and starts at 1. A kernel thread gets its flag before its number. */
+	if (owner->start_boottime_ns &&
+	    (owner->tgid || (owner->start_boottime_ns == 1 && owner->flags & TRAFFIC_OWNER_KERNEL_THREAD)))
+		return;
+	owner->start_boottime_ns = 0;
+	owner->sent_bytes = owner->received_bytes = 0;
+}
+
 static __always_inline void hide_unfinished_owners(struct traffic_socket *record)
 {
 #pragma unroll
-	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++) {
+	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
+		hide_if_unfinished(&record->owners[i]);
+}
+
+/* As further_reference in sharing.bpf.h. With SOCKETS_IN_HASH all records of shared sockets are buffers of walks. */
+#ifdef SOCKETS_IN_HASH
+typedef u32 record_reference;
+
+static __always_inline record_reference refer_record(const struct traffic_shared_record *record, u32 buffer)
+{
+	return buffer;
+}
+
+static __always_inline struct traffic_shared_record *record_referred(record_reference reference)
+{
+	return bpf_map_lookup_elem(&copies, &reference);
+}
+#else
+typedef struct traffic_shared_record *record_reference;
+
+static __always_inline record_reference refer_record(struct traffic_shared_record *record, u32 buffer)
+{
+	return record;
+}
+
+static __always_inline struct traffic_shared_record *record_referred(record_reference reference)
+{
+	return reference;
+}
+#endif
+
+/* Hides unfinished further owners, and makes the sum of these owners that of the others. */
+__noinline u64 finish_further(record_reference reference)
+{
+	struct traffic_shared_record *record = record_referred(reference);
+	struct traffic_payload sum = {};
+
+	if (!record)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (u64 i = 0; i < TRAFFIC_FURTHER_OWNERS; i++) {
 		struct traffic_owner *owner = &record->owners[i];
 
-		/*
-		 * The kernel's own slot has no number, and starts at 1. A kernel thread gets its flag before its
-		 * number.
-		 */
-		if (owner->start_boottime_ns &&
-		    (owner->tgid || (owner->start_boottime_ns == 1 && owner->flags & TRAFFIC_OWNER_KERNEL_THREAD)))
-			continue;
-		owner->start_boottime_ns = 0;
-		owner->sent_bytes = owner->received_bytes = 0;
+		hide_if_unfinished(owner);
+		sum.sent_bytes += owner->sent_bytes;
+		sum.received_bytes += owner->received_bytes;
+		barrier_var(i);
 	}
+	record->socket.further = sum;
+	return 0;
+}
+
+/* The part of note_last_record() for the further owners. */
+__noinline u64 note_further(further_reference reference, record_reference noted)
+{
+	struct traffic_shared_record *record = record_referred(noted);
+	struct traffic_further *further = further_referred(reference);
+
+	/* With SOCKETS_IN_HASH the element may have become another socket's. */
+	if (!further || !record || further->serial != record->socket.serial)
+		return 0;
+	further->last_record.serial = 0;
+	barrier();
+#pragma clang loop unroll(disable)
+	for (u64 i = 0; i < TRAFFIC_FURTHER_OWNERS; i++) {
+		further->last_record.owners[i].sent_bytes = record->owners[i].sent_bytes;
+		further->last_record.owners[i].received_bytes = record->owners[i].received_bytes;
+		barrier_var(i);
+	}
+	barrier();
+	further->last_record.serial = record->socket.serial;
+	return 0;
 }
 
 /*
  * Call this only between trylock_record() and unlock_record().
  *
+ * further: NULL if the record is no traffic_shared_record
+ * buffer: where a walk made the record
  * sweep: the sweep that writes the record; live.acknowledged_sweep for a record in the ring or in a map, which stays
  * there until the daemon acknowledges it
  */
-static __always_inline void note_last_record(struct traffic_socket *socket, const struct traffic_socket *record,
-					     u32 sweep)
+static __always_inline void note_last_record(struct traffic_socket *socket, struct traffic_further *further,
+					     struct traffic_socket *record, u32 buffer, u32 sweep)
 {
 	struct traffic_last_record *last = &socket->last_record;
 
@@ -204,8 +298,33 @@ static __always_inline void note_last_record(struct traffic_socket *socket, cons
 	last->wire = wire_of(record);
 	last->retransmitted_bytes = record->retransmitted_bytes;
 	last->sweep = sweep;
+	if (further)
+		note_further(refer(further), refer_record((struct traffic_shared_record *)record, buffer));
 	barrier();
 	last->serial = record->serial;
+}
+
+/*
+ * Completes a copy of the socket: after this it is a record of the one kind or the other, with the sum of the further
+ * owners that it has. The socket may have got its first further owner while it was copied.
+ */
+static __always_inline void copy_further(struct traffic_shared_record *copy, const struct traffic_further *further,
+					 u32 buffer)
+{
+	if (!further) {
+		copy->socket.further = (struct traffic_payload){};
+		return;
+	}
+	copy->socket.flags |= TRAFFIC_SOCKET_SHARED;
+	bpf_probe_read_kernel(copy->owners, sizeof(copy->owners), further->record.owners);
+	finish_further(refer_record(copy, buffer));
+}
+
+/* Makes the second storage a record. */
+static __always_inline void complete_record(struct traffic_further *further, const struct traffic_socket *socket)
+{
+	further->record.socket = *socket;
+	further->record.socket.flags |= TRAFFIC_SOCKET_SHARED;
 }
 
 #ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */

@@ -16,6 +16,7 @@
 #include "compat.bpf.h"
 #include "maps.bpf.h"
 #include "receive.bpf.h"
+#include "sharing.bpf.h"
 #include "socket.bpf.h"
 
 enum send_phase {
@@ -30,7 +31,7 @@ enum send_phase {
 
 static __always_inline u32 counted_sent(const struct traffic_socket *socket)
 {
-	u32 sum = socket->unowned_sent_bytes + socket->overflow_sent_bytes + socket->in_rows.sent_bytes;
+	u32 sum = socket->unowned_sent_bytes + socket->further.sent_bytes + socket->in_rows.sent_bytes;
 
 #pragma unroll
 	for (int i = 0; i < TRAFFIC_INLINE_OWNERS; i++)
@@ -174,7 +175,7 @@ static __always_inline bool has_one_owner(const struct traffic_socket *socket)
 {
 	const struct traffic_owner *first = &socket->owners[0], *second = &socket->owners[1];
 
-	return first->start_boottime_ns && !(socket->flags & TRAFFIC_SOCKET_SHARED) && !socket->in_rows.sent_bytes &&
+	return first->start_boottime_ns && !is_shared(socket) && !socket->in_rows.sent_bytes &&
 	       !socket->in_rows.received_bytes &&
 	       (!second->start_boottime_ns ||
 		(second->start_boottime_ns == first->start_boottime_ns && second->tgid == first->tgid));

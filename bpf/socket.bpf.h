@@ -171,7 +171,22 @@ static __always_inline void number_socket(struct traffic_socket *socket)
 #define storage_of_context(sk) storage_of(sk)
 #define make_storage(sk) ((struct traffic_socket *)bpf_sk_storage_get(&sockets, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE))
 #define make_storage_of_context(sk) make_storage(sk)
+#define further_of(sk) ((struct traffic_further *)bpf_sk_storage_get(&sharers, sk, NULL, 0))
+#define further_of_context(sk) further_of(sk)
 #define cookie_of(sk, named) bpf_get_socket_cookie(named)
+
+/* Two processors may come here at once for one socket. `is_new` is true on one of them: its payer pays. */
+static __always_inline struct traffic_further *make_further(struct sock *sk, u64 serial, u64 payer, bool *is_new)
+{
+	struct traffic_further *further = bpf_sk_storage_get(&sharers, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!further)
+		further = further_of(sk); /* as in open_socket() */
+	if (further)
+		further->serial = serial;
+	*is_new = further && !__sync_val_compare_and_swap(&further->payer, 0, payer);
+	return further;
+}
 
 /* The kernel frees the storage with the socket. */
 #define drop_storage(sk)
@@ -255,7 +270,7 @@ static __noinline struct traffic_socket *open_socket(struct sock *sk, void *name
 	if (live.baseline_done)
 		socket->opened_boottime_ns = bpf_ktime_get_boot_ns();
 	else
-		socket->flags |= TRAFFIC_SOCKET_PREEXISTING | TRAFFIC_SOCKET_PARTIAL;
+		SET_BITS(socket->flags, TRAFFIC_SOCKET_PREEXISTING | TRAFFIC_SOCKET_PARTIAL);
 	socket->cookie = cookie_of(sk, named);
 	socket->uid = READ(sk, sk_uid.val);
 	if (may_be_unstored(sk))

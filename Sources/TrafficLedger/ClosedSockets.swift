@@ -2,17 +2,12 @@ import DequeModule
 import TrafficModel
 
 /// The closed sockets that are still listed. A user who closes many sockets displaces only that user's own sockets, also
-/// between two sweeps. Sockets with further owners do not count until a sweep ends.
+/// between two sweeps.
 struct ClosedSockets: Codable {
     private struct Listed: Codable {
         var serial: UInt64
         /// The number of the first tick after the daemon learned of the end.
         var tick: UInt64
-    }
-
-    private struct Held: Codable {
-        var user: PayingUser
-        var socket: Listed
     }
 
     private var queue = FairQueue<Listed>()
@@ -22,25 +17,10 @@ struct ClosedSockets: Codable {
     /// that tick, not from their end: a daemon that was stopped for a while, or that ticks seldom, lists each of them in at
     /// least one tick.
     private var ticks: Deque<UInt64> = []
-    /// Sockets whose further owners come with the sweep. They stay listed until then, whatever the limits are.
-    private var shared: [Held] = []
-    /// The same sockets one round later. By then the daemon has read their owners, even if a socket's last record came
-    /// after the owners of the first round.
-    private var settling: [Held] = []
 
-    /// - Parameter isShared: Further owners of the socket are still to come.
     /// - Returns: Sockets that should no longer be listed.
-    mutating func append(
-        _ serial: UInt64,
-        of user: PayingUser,
-        isShared: Bool,
-        within limit: UserLimit
-    ) -> [UInt64] {
+    mutating func append(_ serial: UInt64, of user: PayingUser, within limit: UserLimit) -> [UInt64] {
         let socket = Listed(serial: serial, tick: self.nextTick)
-        guard !isShared else {
-            self.shared.append(Held(user: user, socket: socket))
-            return []
-        }
         return self.queue.append(socket, of: user, within: limit).map(\.serial)
     }
 
@@ -50,8 +30,6 @@ struct ClosedSockets: Codable {
     ///   - moment: `CLOCK_BOOTTIME`, nanoseconds, as `tick`.
     ///   - tick: When this tick is.
     mutating func takeForgettable(listedSince moment: UInt64, at tick: UInt64, within limit: UserLimit) -> [UInt64] {
-        for held in self.settling { self.queue.appendUnlimited(held.socket, of: held.user) }
-        (self.settling, self.shared) = (self.shared, [])
         self.ticks.append(tick)
         self.nextTick += 1
         while let oldest = self.ticks.first, oldest <= moment { self.ticks.removeFirst() }

@@ -19,15 +19,10 @@ struct FairQueue<Element: Codable & Sendable>: Codable, Sendable {
         within limit: UserLimit,
         slack: Int? = nil
     ) -> [Element] {
-        self.appendUnlimited(element, of: user)
-        if self.queues[user, default: []].count > limit.ofUser { return [self.removeFirst(of: user)] }
-        return self.count > limit.inAll + (slack ?? limit.inAll / 4) ? self.takeSurplus(limit.inAll) : []
-    }
-
-    /// Adds an element, whatever the limits are, until the next ``take(within:andWhile:)``.
-    mutating func appendUnlimited(_ element: Element, of user: PayingUser) {
         self.queues[user, default: []].append(element)
         self.count += 1
+        if self.queues[user, default: []].count > limit.ofUser { return [self.removeFirst(of: user)] }
+        return self.count > limit.inAll + (slack ?? limit.inAll / 4) ? self.takeSurplus(limit.inAll) : []
     }
 
     /// Takes out what exceeds the limits, and of each user the oldest as long as they are over.

@@ -119,11 +119,6 @@ public struct Ledger: Sendable, Codable {
         switch event {
         case .socket(let observation):
             self.absorb(observation)
-        case .owner(let socket, let owner):
-            // The daemon reads owners after their socket, so a socket that is not listed has their bytes already.
-            guard let growth = self.sockets.absorb(owner, of: socket) else { return }
-            if growth.isBackwards { self.countersBackwards += 1 }
-            self.credit(growth, of: socket)
         case .rows(let rows):
             self.absorb(rows)
         case .closedWithoutRecord(let serials):
@@ -195,7 +190,6 @@ public struct Ledger: Sendable, Codable {
         let surplus = self.sockets.queue(
             observation.serial,
             of: observation.payer,
-            isShared: observation.isShared,
             within: self.retention.closedSocketLimit
         )
         self.forget(surplus)
@@ -244,20 +238,18 @@ public struct Ledger: Sendable, Codable {
 
     /// Credits the growth of a socket's counters.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
-        // The user of a process that is no longer listed; `nil` if the socket's record does not name the process.
-        let uid = { (process: ProcessIdentity) in growth.owners.first { $0.owner.identity == process }?.owner.uid }
         for (owner, payload) in growth.owners {
-            // A process that was folded is not listed again because one of its sockets is still there.
-            guard
-                payload.total > 0 || growth.newOwners.contains(owner.identity) || self.processes[owner.identity] != nil
-            else { continue }
-            self.processes.credit(payload, to: owner)
+            if payload.total > 0 || growth.newOwners.contains(owner.identity) {
+                self.processes.credit(payload, to: owner)
+            } else {
+                self.processes.note(owner)
+            }
         }
         if growth.retransmitted > 0 {
             // Retransmissions belong to the socket. If several processes use the socket, the process that sends most
             // caused them.
-            if let sender = growth.owners.max(by: { $0.payload.sent < $1.payload.sent })?.owner.identity {
-                self.processes.credit(retransmitted: growth.retransmitted, to: sender, ofUser: uid(sender))
+            if let sender = growth.sender {
+                self.processes.credit(retransmitted: growth.retransmitted, to: sender.identity, ofUser: sender.uid)
             } else {
                 self.unowned.retransmitted = (self.unowned.retransmitted ?? 0) +| growth.retransmitted
             }
@@ -266,9 +258,9 @@ public struct Ledger: Sendable, Codable {
         if let wire = growth.wire {
             self.totals.add(wire: wire)
             self.unowned.add(wire: wire)
-            for (process, share) in growth.wireShares {
+            for (process, uid, share) in growth.wireShares {
                 self.unowned.remove(wire: share)
-                self.processes.credit(share, to: process, ofUser: uid(process))
+                self.processes.credit(share, to: process, ofUser: uid)
             }
         }
         self.totals.payload += growth.payload

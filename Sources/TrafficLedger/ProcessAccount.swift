@@ -60,6 +60,11 @@ struct ProcessAccount: Codable {
         return self.names.insert(owner.name).inserted
     }
 
+    /// Whether ``add(_:as:)`` would find nothing new.
+    func knows(_ owner: OwnerObservation) -> Bool {
+        self.users.contains(owner.uid) && self.names.contains(owner.name)
+    }
+
     /// The process has run as this user.
     mutating func note(user uid: UInt32) {
         if self.users.count < Self.userLimit { self.users.insert(uid) }

@@ -47,6 +47,15 @@ struct ProcessTable: Sendable, Codable {
         if self.withAccount(of: owner, { $0.add(payload, as: owner) }) { self.inquiries.add(owner) }
     }
 
+    /// The record of a socket names this owner, who has moved nothing over the socket since the last record. A process
+    /// that was folded is not listed again because one of its sockets is still there.
+    mutating func note(_ owner: OwnerObservation) {
+        guard let index = self.accounts.index(forKey: owner.identity),
+            !self.accounts.values[index].knows(owner)
+        else { return }
+        self.credit(PayloadBytes(), to: owner)
+    }
+
     mutating func credit(_ row: FoldedRows.Row) {
         let isNews = self.withAccount(of: row.owner) { $0.add(row) }
         if isNews && row.owner.identity != .kernel { self.inquiries.add(row.owner) }

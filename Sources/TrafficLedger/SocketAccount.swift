@@ -2,20 +2,20 @@ import TrafficModel
 
 /// One socket as the ledger knows it: the last observation, and what each process moved over it.
 struct SocketAccount: Codable {
-    /// The bytes of one process. The process may be in the socket's own record and, if several threads came at once,
-    /// also in the map of further owners.
+    /// The bytes of one process.
     struct Share: Codable {
-        var inRecord = PayloadBytes()
-        var inMap = PayloadBytes()
-
+        var payload = PayloadBytes()
         var wire = WireTotals()
-
-        var payload: PayloadBytes { self.inRecord + self.inMap }
     }
+
+    typealias WireShare = (process: ProcessIdentity, uid: UInt32?, wire: WireTotals)
 
     /// What an observation added.
     struct Growth {
+        /// In the order of the record.
         var owners: [(owner: OwnerObservation, payload: PayloadBytes)] = []
+        /// The owner who sent most of this; of those who sent as much, the one who has sent most so far.
+        var sender: OwnerObservation?
         /// The owners that did not use the socket before.
         var newOwners: [ProcessIdentity] = []
         var unowned = PayloadBytes()
@@ -23,8 +23,8 @@ struct SocketAccount: Codable {
         /// `nil` where wire bytes are not known.
         var wire: WireTotals?
         /// The same wire bytes, by process. Bytes of a socket that no process has used yet are missing here, and come
-        /// later.
-        var wireShares: [(process: ProcessIdentity, wire: WireTotals)] = []
+        /// later. `uid`: the user of the process; `nil` if the socket's record does not name the process.
+        var wireShares: [WireShare] = []
         /// `nil` where the socket has no remote address.
         var ends: SocketEnds?
         var destination: Destination?
@@ -166,18 +166,26 @@ struct SocketAccount: Codable {
         growth.wasClosed = wasClosed
         growth.ends = self.ends
         growth.destination = self.destination
-        // First the two slots of one process are added up, then they are compared with what is known.
+        // First the slots of one process are added up, then they are compared with what is known, in the order of the
+        // record, where the first user of the socket comes first.
         var totals: [ProcessIdentity: OwnerObservation] = [:]
         for owner in observation.owners {
             totals[owner.identity, default: owner.withoutPayload].payload += owner.payload
         }
-        for owner in totals.values {
+        let isEachOnce = totals.count == observation.owners.count
+        var most = (grown: UInt64(0), ever: UInt64(0))
+        for slot in observation.owners {
+            guard isEachOnce || !growth.owners.contains(where: { $0.owner.identity == slot.identity }),
+                let owner = totals[slot.identity]
+            else { continue }
             if self.shares[owner.identity] == nil { growth.newOwners.append(owner.identity) }
-            let known = self.shares[owner.identity, default: Share()].inRecord
+            let known = self.shares[owner.identity, default: Share()].payload
             growth.isBackwards = growth.isBackwards || !wasClosed && owner.payload.isBehind(known)
             let grown = owner.payload.growth(since: known)
-            self.shares[owner.identity, default: Share()].inRecord = known + grown
+            self.shares[owner.identity, default: Share()].payload = known + grown
             growth.owners.append((owner.withoutPayload, grown))
+            let sent = (grown: grown.sent, ever: owner.payload.sent)
+            if growth.sender == nil || sent > most { (growth.sender, most) = (owner.withoutPayload, sent) }
         }
         growth.isBackwards = growth.isBackwards || !wasClosed && observation.unowned.isBehind(self.unowned)
         growth.unowned = observation.unowned.growth(since: self.unowned)
@@ -189,11 +197,16 @@ struct SocketAccount: Codable {
         }
         self.payload += growth.payload
         if let inRows = observation.inRows { self.inRows += inRows.growth(since: self.inRows) }
-        self.absorb(observation.wire, into: &growth)
+        self.absorb(observation.wire, of: totals, into: &growth)
         return growth
     }
 
-    private mutating func absorb(_ seen: SocketWire?, into growth: inout Growth) {
+    /// - Parameter owners: Those that the record names.
+    private mutating func absorb(
+        _ seen: SocketWire?,
+        of owners: [ProcessIdentity: OwnerObservation],
+        into growth: inout Growth
+    ) {
         guard let seen else { return }
         let sent = seen.sent.growth(since: self.wireBaseline.sent)
         let received = seen.received.growth(since: self.wireBaseline.received)
@@ -211,49 +224,31 @@ struct SocketAccount: Codable {
         growth.wire = grown.total
         self.unclaimedWire += grown.total
         guard !self.shares.isEmpty || growth.isEnd else { return }
-        growth.wireShares = self.claim()
-        for (process, share) in growth.wireShares { self.shares[process]?.wire += share }
+        growth.wireShares = self.claim(owners)
+        for (process, _, share) in growth.wireShares { self.shares[process]?.wire += share }
     }
 
     /// Gives the unclaimed wire bytes to the socket's processes, in proportion to what each process has moved over the
-    /// socket so far. If a socket ended without any process (a connection that was never accepted), the kernel gets
-    /// these bytes.
-    private mutating func claim() -> [(process: ProcessIdentity, wire: WireTotals)] {
+    /// socket so far. The part of processes that the socket had no room for stays without a process. If a socket ended
+    /// without any process (a connection that was never accepted), the kernel gets these bytes.
+    private mutating func claim(_ owners: [ProcessIdentity: OwnerObservation]) -> [WireShare] {
         defer { self.unclaimedWire = WireTotals() }
         let weights = self.shares.map { (process: $0.key, bytes: $0.value.payload.total) }
             .sorted { ($0.bytes, $0.process.pid) > ($1.bytes, $1.process.pid) }
-        guard let first = weights.first else { return [(.kernel, self.unclaimedWire)] }
-        let sum = weights.reduce(0) { $0 +| $1.bytes }
-        var rest = self.unclaimedWire
-        var claims: [(process: ProcessIdentity, wire: WireTotals)] = []
+        guard let first = weights.first else { return [(.kernel, nil, self.unclaimedWire)] }
+        let sum = weights.reduce(self.inRows.total) { $0 +| $1.bytes }
+        let share = { [wire = self.unclaimedWire] (bytes: UInt64) in
+            WireTotals(sent: wire.sent.share(bytes, of: sum), received: wire.received.share(bytes, of: sum))
+        }
+        var rest = self.unclaimedWire.growth(since: share(self.inRows.total))
+        var claims: [WireShare] = []
         for (process, bytes) in weights.dropFirst() {
-            let share = WireTotals(
-                sent: self.unclaimedWire.sent.share(bytes, of: sum),
-                received: self.unclaimedWire.received.share(bytes, of: sum)
-            )
-            claims.append((process, share))
-            rest = rest.growth(since: share)
+            let claim = share(bytes)
+            claims.append((process, owners[process]?.uid, claim))
+            rest = rest.growth(since: claim)
         }
         // The process that moved most gets the remainder of the division.
-        return [(first.process, rest)] + claims
-    }
-
-    /// Takes the cumulative counters of a further owner.
-    mutating func absorb(_ owner: OwnerObservation) -> Growth {
-        let isNew = self.shares[owner.identity] == nil
-        let known = self.shares[owner.identity, default: Share()].inMap
-        let grown = owner.payload.growth(since: known)
-        self.shares[owner.identity, default: Share()].inMap = known + grown
-        self.payload += grown
-        var growth = Growth(
-            owners: [(owner.withoutPayload, grown)],
-            newOwners: isNew ? [owner.identity] : [],
-            ends: self.ends,
-            destination: self.destination
-        )
-        growth.isBackwards = owner.payload.isBehind(known)
-        growth.wasClosed = self.isClosed
-        return growth
+        return [(first.process, owners[first.process]?.uid, rest)] + claims
     }
 
     /// A last observation that the ledger makes itself, because the capture gave none.

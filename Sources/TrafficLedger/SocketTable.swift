@@ -99,16 +99,6 @@ struct SocketTable: Sendable, Codable {
         return growth
     }
 
-    /// Takes the cumulative counters of a further owner.
-    ///
-    /// - Returns: `nil`: the socket is not listed. Then the bytes of the owner have been counted.
-    mutating func absorb(_ owner: OwnerObservation, of serial: UInt64) -> SocketAccount.Growth? {
-        guard let index = self.accounts.index(forKey: serial), self.accounts.values[index].isListed else { return nil }
-        let growth = self.accounts.values[index].absorb(owner)
-        self.note(growth, of: serial)
-        return growth
-    }
-
     private mutating func note(_ growth: SocketAccount.Growth, of serial: UInt64) {
         self.moving.insert(serial)
         for process in growth.newOwners where !growth.wasClosed { self.openByProcess[process, default: 0] += 1 }
@@ -147,15 +137,9 @@ struct SocketTable: Sendable, Codable {
 
     /// A closed socket leaves the list in its turn.
     ///
-    /// - Parameter isShared: Further owners of the socket are still to come.
     /// - Returns: Sockets that exceed the limits, without those that are recoverable.
-    mutating func queue(
-        _ serial: UInt64,
-        of payer: PayingUser,
-        isShared: Bool,
-        within limit: UserLimit
-    ) -> [SocketAccount] {
-        self.leaveList(self.leaving.append(serial, of: payer, isShared: isShared, within: limit))
+    mutating func queue(_ serial: UInt64, of payer: PayingUser, within limit: UserLimit) -> [SocketAccount] {
+        self.leaveList(self.leaving.append(serial, of: payer, within: limit))
     }
 
     /// Takes closed sockets off the list that have been there since `moment` or longer, and those beyond the limits.
@@ -312,6 +296,10 @@ struct SocketTable: Sendable, Codable {
 }
 
 extension SocketObservation {
-    /// Who pays for what the ledger keeps of the socket.
-    var payer: PayingUser { PayingUser(self.owners.first?.uid ?? self.uid ?? 0) }
+    /// Who pays for what the ledger keeps of the socket: who used it first, or made it where the kernel used it first. As
+    /// paying_user() in `bpf/payer.bpf.h`.
+    var payer: PayingUser {
+        let first = self.owners.first.flatMap { $0.isKernelThread ? nil : $0.uid }
+        return PayingUser(first ?? self.uid ?? 0)
+    }
 }

@@ -2,8 +2,6 @@
 /// a number, but does not change it.
 public enum CaptureEvent: Sendable, Hashable, Codable {
     case socket(SocketObservation)
-    /// A further owner of a socket, for whom the socket's observation had no room.
-    case owner(socket: UInt64, OwnerObservation)
     /// Bytes that moved without a record of their socket. Comes once for each generation of rows.
     case rows(FoldedRows)
     /// The serials of sockets that closed without a record. Rows have what these sockets moved since their last
@@ -101,8 +99,6 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     /// The number of this observation among those of the socket: an earlier one may come after a later one. `nil`: they
     /// come in order.
     public var record: UInt32?
-    /// Further owners of the socket come in events of their own.
-    public var isShared: Bool
     /// Several processes held the socket, and no call told which of them moved its bytes: one has them all. `nil`: the
     /// owners are known.
     public var ownersInferred: Bool?
@@ -131,7 +127,6 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         inRows: PayloadBytes? = nil,
         uid: UInt32? = nil,
         record: UInt32? = nil,
-        isShared: Bool = false,
         ownersInferred: Bool? = nil
     ) {
         self.serial = serial ?? cookie.rawValue
@@ -156,7 +151,6 @@ public struct SocketObservation: Sendable, Hashable, Codable {
         self.inRows = inRows
         self.uid = uid
         self.record = record
-        self.isShared = isShared
         self.ownersInferred = ownersInferred
     }
 

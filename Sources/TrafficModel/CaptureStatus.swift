@@ -65,7 +65,7 @@ public struct CaptureLoss: Sendable, Hashable {
     /// Calls on sockets that could get no counters, or no counters for one more process. The same holds for their
     /// bytes.
     public var callsFolded: UInt64
-    /// Owners of closed sockets, reads of sockets without counters, and packets, all of which found no room anywhere.
+    /// Reads of sockets without counters, and packets, all of which found no room anywhere.
     public var mapFull: UInt64
     /// Records from the kernel that could not be decoded.
     public var recordsMalformed: UInt64

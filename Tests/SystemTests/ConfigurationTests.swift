@@ -161,7 +161,7 @@ extension SurfaceTests {
             #expect(try await Self.sent(daemon) == ["old": 10_007, "kept": 0])
             for round in 1...12 {
                 // Bytes move before, during and after the change, over connections that stay.
-                try await mover.tellAnything(&random, shares: false)
+                try await mover.tellAnything(&random)
                 let isEven = round % 2 == 0
                 try file.write(
                     """
@@ -173,9 +173,9 @@ extension SurfaceTests {
                     """
                 )
                 daemon.program.signal(SIGHUP)
-                try await mover.tellAnything(&random, shares: false)
+                try await mover.tellAnything(&random)
                 _ = try await Self.log(of: daemon, has: Self.read, times: round)
-                try await mover.tellAnything(&random, shares: false)
+                try await mover.tellAnything(&random)
                 if round == 1 {
                     let news = [
                         "classes: ", "interval: 200ms → 300ms", "keep_exited: 5m → 1h", "log_level: info → debug",

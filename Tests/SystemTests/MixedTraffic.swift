@@ -30,7 +30,7 @@ final class MixedTraffic {
     var moved: [String: PayloadBytes] { self.ended.merging([self.long.name: self.long.moved]) { $1 } }
 
     /// Of the program that stays alone: also while no daemon runs.
-    func moveLong() async throws { try await self.long.tellAnything(&self.random, shares: false) }
+    func moveLong() async throws { try await self.long.tellAnything(&self.random) }
 
     /// Returns when the daemon has every exchange.
     func move(countedBy daemon: Daemon) async throws {
@@ -38,7 +38,7 @@ final class MixedTraffic {
         // A program that ends at once: its bytes are in no list a second later.
         if self.ended.count < Self.mostPrograms {
             let short = try Mover(user: Self.user)
-            try await short.tellAnything(&self.random, shares: false)
+            try await short.tellAnything(&self.random)
             self.ended[short.name] = short.moved
         }
         let transfers = try await Curl.run([], (1...5).map { "\(self.server.url)/length/\($0 * 1_000)" })

@@ -18,14 +18,14 @@ extension SystemTests {
             let held = BPFObjects.held(by: daemon.program.pid)
             for round in 1...12 {
                 for _ in 0..<Int.random(in: 1...4, using: &random) {
-                    try await mover.tellAnything(&random, shares: true)
+                    try await mover.tellAnything(&random)
                 }
                 try await Task.sleep(for: .milliseconds(Int.random(in: 0...600, using: &random)))
                 // Every third time it ends in an orderly way.
                 let code = try await daemon.stop(round % 3 == 0 ? SIGTERM : SIGKILL)
                 #expect(code == (round % 3 == 0 ? 0 : 128 + SIGKILL))
                 for _ in 0..<Int.random(in: 0...3, using: &random) {
-                    try await mover.tellAnything(&random, shares: true)
+                    try await mover.tellAnything(&random)
                 }
                 daemon = try await pinned.start()
                 #expect(try await daemon.snapshot().countingSince == since)

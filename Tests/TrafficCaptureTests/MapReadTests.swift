@@ -56,7 +56,7 @@ struct MapReadTests {
     @Test("what a reader could not read stays in the map")
     func stays() throws {
         let maps = try Maps()
-        let deferred = DeferredReader(map: maps.map(isGood: false))
+        let deferred = DeferredReader(map: maps.map(isGood: false), of: .deferred)
         #expect(throws: Self.refused) { try deferred.take { _ in Issue.record("a record") } }
         #expect(deferred.taken.isEmpty)
         deferred.release()

@@ -46,7 +46,7 @@ struct RecordLayoutTests {
             traffic_last_record.self,
             [
                 ("serial", \.serial), ("owners", \.owners), ("unowned", \.unowned), ("wire", \.wire),
-                ("retransmitted_bytes", \.retransmitted_bytes), ("sweep", \.sweep), ("pad", \.pad),
+                ("retransmitted_bytes", \.retransmitted_bytes), ("sweep", \.sweep), ("swept", \.swept),
             ]
         ),
         Layout(
@@ -56,12 +56,13 @@ struct RecordLayoutTests {
                 ("owners", \.owners), ("serial", \.serial), ("cookie", \.cookie), ("swept_mark", \.swept_mark),
                 ("opened_boottime_ns", \.opened_boottime_ns), ("closed_boottime_ns", \.closed_boottime_ns),
                 ("unowned_sent_bytes", \.unowned_sent_bytes), ("unowned_received_bytes", \.unowned_received_bytes),
-                ("overflow_sent_bytes", \.overflow_sent_bytes), ("in_rows", \.in_rows),
+                ("further", \.further), ("in_rows", \.in_rows),
                 ("retransmitted_bytes", \.retransmitted_bytes), ("segments_sent", \.segments_sent),
                 ("segments_received", \.segments_received), ("smoothed_rtt_us", \.smoothed_rtt_us),
                 ("retransmitted_segments", \.retransmitted_segments), ("send_start", \.send_start),
                 ("send_end", \.send_end), ("stream_sent", \.stream_sent), ("network_namespace", \.network_namespace),
-                ("family", \.family), ("protocol", \.protocol), ("local_port", \.local_port),
+                ("family", \.family), ("is_shared", \.is_shared), ("protocol", \.protocol),
+                ("local_port", \.local_port),
                 ("remote_port", \.remote_port), ("state", \.state), ("role", \.role), ("type", \.type),
                 ("send_phase", \.send_phase), ("local_address", \.local_address),
                 ("remote_address", \.remote_address), ("tcp_sent_bytes", \.tcp_sent_bytes),
@@ -121,9 +122,26 @@ struct RecordLayoutTests {
             ]
         ),
         Layout(
-            traffic_owner_key.self,
+            traffic_process_key.self,
             [
-                ("serial", \.serial), ("start_boottime_ns", \.start_boottime_ns), ("tgid", \.tgid), ("pad", \.pad),
+                ("start_boottime_ns", \.start_boottime_ns), ("tgid", \.tgid), ("pad", \.pad),
+            ]
+        ),
+        Layout(traffic_shared_record.self, [("socket", \.socket), ("owners", \.owners)]),
+        Layout(traffic_last_further.self, [("serial", \.serial), ("owners", \.owners)]),
+        Layout(
+            traffic_further.self,
+            [
+                ("record", \.record), ("last_record", \.last_record), ("payer", \.payer), ("serial", \.serial),
+                ("address", \.address),
+            ]
+        ),
+        Layout(
+            traffic_payer.self,
+            [
+                ("drains", \.drains), ("ring_bytes", \.ring_bytes), ("acknowledged_sweep", \.acknowledged_sweep),
+                ("deferred", \.deferred), ("released", \.released), ("storage_failed", \.storage_failed),
+                ("shared_sockets", \.shared_sockets), ("pad", \.pad),
             ]
         ),
         Layout(
@@ -142,7 +160,8 @@ struct RecordLayoutTests {
             [
                 ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
                 ("counts_streams", \.counts_streams), ("tracepoints_preempted", \.tracepoints_preempted),
-                ("leaves_totals", \.leaves_totals), ("pad", \.pad),
+                ("leaves_totals", \.leaves_totals), ("sees_releases", \.sees_releases),
+                ("deferred_limit", \.deferred_limit), ("pad", \.pad),
             ]
         ),
         Layout(
@@ -151,7 +170,7 @@ struct RecordLayoutTests {
                 ("closed_sockets", \.closed_sockets), ("closed_submitted", \.closed_submitted),
                 ("closed_deferred", \.closed_deferred), ("closed_empty", \.closed_empty),
                 ("closed_folded", \.closed_folded), ("unrecorded_ends_lost", \.unrecorded_ends_lost),
-                ("calls_folded", \.calls_folded), ("shared_lost", \.shared_lost), ("sockets_lost", \.sockets_lost),
+                ("calls_folded", \.calls_folded), ("sockets_lost", \.sockets_lost),
                 ("interfaces_lost", \.interfaces_lost), ("returns_missed", \.returns_missed),
                 ("executions_missed", \.executions_missed),
             ]

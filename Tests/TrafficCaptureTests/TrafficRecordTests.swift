@@ -104,7 +104,54 @@ struct TrafficRecordTests {
         )
     }
 
-    @Test("any other size is refused", arguments: [0, 1, 8, TrafficRecord.size - 1, TrafficRecord.size + 1])
+    /// The record of a socket with these further owners, in any slots.
+    static func sharedRecord(_ further: [Int: traffic_owner], sent: UInt64? = nil) -> [UInt8] {
+        var bytes = self.record {
+            $0.flags = TRAFFIC_SOCKET_SHARED.rawValue
+            if let sent { $0.stream_sent = UInt64(TRAFFIC_STREAM_KNOWN.rawValue) << 32 | sent }
+        }
+        for slot in 0..<Int(TRAFFIC_FURTHER_OWNERS.rawValue) {
+            withUnsafeBytes(of: further[slot] ?? traffic_owner()) { bytes.append(contentsOf: $0) }
+        }
+        return bytes
+    }
+
+    @Test("the record of a shared socket has all owners, and what they sent is not pending")
+    func shared() throws {
+        let further = [
+            63: Self.owner(tgid: 9, start: 1_002, name: "last", sent: 300, received: 0),
+            5: Self.owner(tgid: 8, start: 1_001, name: "third", sent: 20, received: 7),
+        ]
+        let bytes = Self.sharedRecord(further, sent: 335)
+        #expect(bytes.count == TrafficRecord.sharedSize)
+        let seen = try TrafficRecord.decode(bytes.span.bytes, seesPackets: true)
+        #expect(seen.owners.map(\.name) == ["nginx", "third", "last"])
+        #expect(seen.owners.map(\.payload.sent) == [10, 20, 300])
+        #expect(seen.pendingSent == 5)
+    }
+
+    @Test("records of both sizes are cut out of any pieces", arguments: [1, 7, 16, 64, 4_096, 1 << 20])
+    func pieces(length: Int) {
+        let records = (0..<20).map { number -> [UInt8] in
+            let owner = Self.owner(tgid: UInt32(number), start: 1, name: "any", sent: 0, received: 0)
+            return number % 3 == 1 ? Self.sharedRecord([number: owner]) : Self.record { $0.cookie = UInt64(number) }
+        }
+        let stream = records.flatMap { $0 }
+        var (splitter, split) = (RecordSplitter(), [[UInt8]]())
+        for start in stride(from: 0, to: stream.count, by: length) {
+            let piece = Array(stream[start..<min(stream.count, start + length)])
+            splitter.split(piece.span.bytes) { record in split.append(record.withUnsafeBytes { Array($0) }) }
+        }
+        #expect(split == records)
+    }
+
+    @Test(
+        "any other size is refused",
+        arguments: [
+            0, 1, 8, TrafficRecord.size - 1, TrafficRecord.size + 1, TrafficRecord.sharedSize - 64,
+            TrafficRecord.sharedSize + 1,
+        ]
+    )
     func sizes(size: Int) {
         let bytes = [UInt8](repeating: 1, count: size)
         #expect(throws: CaptureError.self) { try TrafficRecord.decode(bytes.span.bytes, seesPackets: true) }

@@ -19,7 +19,8 @@ struct DestinationTests {
         closed: UInt64? = nil,
         pending: UInt64? = nil,
         retransmitted: UInt64 = 0,
-        ports: (local: UInt16, remote: UInt16) = (80, 4711)
+        ports: (local: UInt16, remote: UInt16) = (80, 4711),
+        others: [OwnerObservation] = []
     ) -> CaptureEvent {
         .socket(
             SocketObservation(
@@ -33,7 +34,7 @@ struct DestinationTests {
                 closedBoottimeNanoseconds: closed,
                 tcp: transport == .tcp ? TCPCounters(retransmittedBytes: retransmitted) : nil,
                 pendingSent: pending,
-                owners: [F.owner(F.process(1), sent: sent, received: received)]
+                owners: [F.owner(F.process(1), sent: sent, received: received)] + others
             )
         )
     }
@@ -151,20 +152,23 @@ struct DestinationTests {
     @Test("the remote address decides the class, whatever the scope; an address outside all blocks has none")
     func classes() throws {
         var f = try Self.fixture("paid=0.0.0.0/0", "own=10.0.0.0/8", "v6=2001:db8::/32")
+        func other(sent: UInt64, received: UInt64) -> [OwnerObservation] {
+            [F.owner(F.process(2), sent: sent, received: received)]
+        }
         f.absorb(
-            Self.socket(1, to: "8.8.8.8", sent: 1, received: 2),
+            Self.socket(1, to: "8.8.8.8", sent: 6, received: 2, others: other(sent: 30, received: 0)),
             Self.socket(2, to: "10.1.1.1", sent: 10, received: 20),
             Self.socket(3, to: "10.0.0.5", sent: 100, received: 200),
             Self.socket(4, "::1", to: "2001:db9::1", sent: 1_000, received: 2_000),
             Self.socket(5, "127.0.0.1", to: "127.0.0.1", sent: 10_000)
         )
-        f.absorb(.owner(socket: 1, F.owner(F.process(7), sent: 5)))
         f.tick()
-        f.absorb(.owner(socket: 1, F.owner(F.process(7), sent: 9)))
+        // Each of the two owners has moved something since, and the bytes of both are in the socket's class.
+        f.absorb(Self.socket(1, to: "8.8.8.8", sent: 10, received: 2, others: other(sent: 31, received: 5)))
         f.tick()
         #expect(
             f.snapshot.totals.byClass == [
-                "paid": counts(sent: 10_010, received: 2), "own": counts(sent: 110, received: 220), "v6": counts(),
+                "paid": counts(sent: 10_041, received: 7), "own": counts(sent: 110, received: 220), "v6": counts(),
             ]
         )
         #expect((1...5).map { f.socket($0)?.addressClass } == ["paid", "own", "own", nil, "paid"])

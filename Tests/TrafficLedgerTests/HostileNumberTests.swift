@@ -44,7 +44,6 @@ struct HostileNumberTests {
         guard case .socket(var observation) = event else { return event }
         observation.openedBoottimeNanoseconds = number
         observation.connect = ConnectTimes(beganAt: 0, endedAt: number)
-        observation.isShared = true
         change(&observation)
         return .socket(observation)
     }
@@ -66,7 +65,7 @@ struct HostileNumberTests {
     private static func round(_ number: UInt64, _ f: inout LedgerFixture) {
         let owner = F.owner(F.process(3), sent: number, received: number)
         f.absorb(
-            self.socket(1, number),
+            self.socket(1, number) { $0.owners.append(owner) },
             self.socket(2, number) { $0.preexisting = true },
             self.socket(3, number) { $0.stream?.isFramed = true },
             self.socket(4, number) { $0.role = .listener },
@@ -74,7 +73,6 @@ struct HostileNumberTests {
             self.socket(6, number) { $0.closedBoottimeNanoseconds = number },
             self.socket(7, number) { $0.wire?.quality = .estimated },
             self.socket(8, number) { $0.stream?.urgent = .max },
-            .owner(socket: 1, owner),
             .packets([
                 InterfacePackets(
                     networkNamespace: 1,

@@ -183,7 +183,7 @@ struct LateReportTests {
         for event in RandomEvents.events(seed: seed, rounds: 90) { ledger.absorb(event) }
         #expect(!ledger.sockets.late.bySerial.isEmpty)
         let end = 900_000_000_000_000 as UInt64
-        // Also those that wait for the news of further owners, and then leave the list.
+        // Also those that leave the list only now.
         for second in 0..<4 as Range<UInt64> {
             ledger.absorb(.tick(at: Timestamp(nanosecondsSinceEpoch: 0), boottimeNanoseconds: end + second))
         }

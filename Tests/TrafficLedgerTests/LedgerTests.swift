@@ -39,6 +39,7 @@ struct LedgerFixture {
         wire: SocketWire? = nil,
         stream: TCPStream? = nil,
         unowned: PayloadBytes = PayloadBytes(),
+        inRows: PayloadBytes? = nil,
         transport: TransportProtocol = .tcp,
         networkNamespace: UInt32 = 0,
         record: UInt32? = nil
@@ -62,6 +63,7 @@ struct LedgerFixture {
                 stream: stream,
                 owners: owners,
                 unowned: unowned,
+                inRows: inRows,
                 record: record
             )
         )
@@ -289,9 +291,9 @@ struct LedgerTests {
     @Test("owners of a shared socket keep their own bytes and the socket has the sum")
     func shared() {
         var f = F()
-        f.absorb(F.socket(9, [F.owner(one, sent: 10), F.owner(two, sent: 5)], unowned: PayloadBytes(sent: 1)))
-        f.absorb(.owner(socket: 9, F.owner(F.process(3), sent: 7)))
-        f.absorb(.owner(socket: 9, F.owner(F.process(3), sent: 7)))
+        let owners = [F.owner(one, sent: 10), F.owner(two, sent: 5), F.owner(F.process(3), sent: 7)]
+        let event = F.socket(9, owners, unowned: PayloadBytes(sent: 1))
+        f.absorb(event, event)
         f.tick()
         #expect(f.process(1)?.bytes.payload.sent == 10)
         #expect(f.process(2)?.bytes.payload.sent == 5)
@@ -301,11 +303,11 @@ struct LedgerTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 23)
     }
 
-    @Test("two slots of one process, and one more in the map, add up")
+    @Test("the slots of one process add up")
     func doubleSlot() {
         var f = F()
-        let event = F.socket(9, [F.owner(one, sent: 10), F.owner(one, sent: 4)])
-        f.absorb(event, .owner(socket: 9, F.owner(one, sent: 3)), event)
+        let event = F.socket(9, [F.owner(one, sent: 10), F.owner(one, sent: 4), F.owner(one, sent: 3)])
+        f.absorb(event, event)
         f.tick()
         #expect(f.process(1)?.bytes.payload.sent == 17)
         #expect(f.socket(9)?.owners.count == 1)
@@ -372,6 +374,23 @@ struct LedgerTests {
         #expect(f.snapshot.totals.bytes.retransmitted == 27)
     }
 
+    @Test("retransmissions count for the owner who sends most, and while nobody sends for the one who has sent most")
+    func retransmissionsOfShared() {
+        var f = F()
+        let owners = (1...40 as ClosedRange<Int32>).map { F.owner(F.process($0), sent: $0 == 17 ? 90 : 5) }
+        f.absorb(F.socket(1, owners))
+        f.absorb(F.socket(1, owners, retransmitted: 7))
+        f.tick()
+        #expect(f.snapshot.totals.bytes.retransmitted == 7)
+        #expect(f.process(17)?.bytes.retransmitted == 7)
+        var later = owners
+        later[30].payload.sent += 3
+        f.absorb(F.socket(1, later, retransmitted: 12))
+        f.tick()
+        #expect(f.process(31)?.bytes.retransmitted == 5)
+        #expect(f.process(17)?.bytes.retransmitted == 7)
+    }
+
     @Test("closed sockets are listed for a while, and their bytes count for ever")
     func closedSockets() {
         var f = F()
@@ -399,26 +418,18 @@ struct LedgerTests {
         #expect(f.socket(10) == nil)
     }
 
-    @Test("a closed socket whose further owners come later is listed as long as others")
-    func closedShared() throws {
+    @Test("a closed socket is listed for five seconds; with a long interval it is in the list of one tick, too")
+    func closedWhileSlow() {
         var f = F()
-        for (serial, isShared) in [(9, true), (10, false)] as [(UInt64, Bool)] {
-            let closed = F.socket(serial, [F.owner(one, sent: 10)], closed: f.now)
-            guard case .socket(var observation) = closed else { return }
-            observation.isShared = isShared
-            f.absorb(.socket(observation))
-        }
+        f.absorb(F.socket(9, [F.owner(one, sent: 10)], closed: f.now))
         for _ in 1...5 {
             f.tick(after: 1)
-            #expect(f.socket(9) != nil && f.socket(10) != nil)
+            #expect(f.socket(9) != nil)
         }
         f.tick(after: 1)
-        #expect(f.socket(9) == nil && f.socket(10) == nil)
+        #expect(f.socket(9) == nil)
 
-        // With a long interval it is in the list of one tick, too.
-        guard case .socket(var late) = F.socket(11, [F.owner(one, sent: 10)], closed: f.now) else { return }
-        late.isShared = true
-        f.absorb(.socket(late))
+        f.absorb(F.socket(11, [F.owner(one, sent: 10)], closed: f.now))
         f.tick(after: 60)
         #expect(f.socket(11) != nil)
         f.tick(after: 60)

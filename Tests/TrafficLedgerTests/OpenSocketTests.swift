@@ -11,14 +11,13 @@ struct OpenSocketTests {
 
     /// One event of a capture, or a tick.
     private static func step(_ f: inout F, _ random: inout Seeded) {
-        switch Int.random(in: 0...8, using: &random) {
-        case 0: f.absorb(.owner(socket: Self.serial(&random), Self.owner(&random)))
+        switch Int.random(in: 1...8, using: &random) {
         case 1: f.absorb(.missing([Self.serial(&random)]))
         case 2: f.absorb(.closedWithoutRecord([Self.serial(&random)]))
         case 3: f.absorb(.exited(Self.process(&random), at: Timestamp(nanosecondsSinceEpoch: 0)))
         case 4: f.tick()
         default:
-            let owners = (0..<Int.random(in: 0...2, using: &random)).map { _ in Self.owner(&random) }
+            let owners = (0..<Int.random(in: 0...4, using: &random)).map { _ in Self.owner(&random) }
             let closed = Int.random(in: 0..<6, using: &random) == 0 ? f.now : nil
             let pending = UInt64.random(in: 0...2, using: &random) * 10
             f.absorb(F.socket(Self.serial(&random), owners, closed: closed, pending: pending))

@@ -8,7 +8,7 @@ import TrafficReport
 /// events.
 ///
 /// The ledger goes through tables in any order. So nothing here is a tie that the order would decide: one user owns a
-/// socket, of two owners one moves more, and no two processes join their groups at the same tick unasked.
+/// socket, of its owners none moves as much as another, and no two processes join their groups at the same tick unasked.
 struct RandomEvents {
     private struct Process {
         var identity: ProcessIdentity
@@ -19,8 +19,6 @@ struct RandomEvents {
 
     private struct Socket {
         var observation: SocketObservation
-        /// A further owner, whose counters come apart.
-        var further: OwnerObservation?
         /// How far reports have claimed the stream: received and sent.
         var claimed = (received: UInt64(0), sent: UInt64(0))
         var isMissing = false
@@ -160,20 +158,24 @@ struct RandomEvents {
         if self.chance(60) { observation.stream = TCPStream() }
         if self.chance(90) { observation.owners.append(self.owner(process)) }
         var socket = Socket(observation: observation)
-        if !observation.owners.isEmpty, let other = self.other(process) {
-            if self.chance(50) {
-                socket.observation.owners.append(self.owner(other))
-            } else {
-                socket.observation.isShared = true
-                socket.further = self.owner(other)
+        if !observation.owners.isEmpty, self.chance(25) {
+            let others = self.processes.filter {
+                $0.uid == process.uid && $0.identity != process.identity && !$0.isMute
             }
+            socket.observation.owners += others.prefix(self.chance(50) ? 1 : 4).map(self.owner)
         }
         self.sockets.append(socket)
     }
 
-    private mutating func other(_ process: Process) -> Process? {
-        guard self.chance(25) else { return nil }
-        return self.processes.first { $0.uid == process.uid && $0.identity != process.identity && !$0.isMute }
+    private func isAlive(_ process: ProcessIdentity) -> Bool { self.processes.contains { $0.identity == process } }
+
+    /// A process that has ended may still have bytes to come. The ledger lists it again, and it joins a group after a while
+    /// as one that nobody asked for.
+    private mutating func mayMove(_ process: ProcessIdentity) -> Bool {
+        if self.isAlive(process) { return true }
+        guard self.now > self.lastMute + 60_000_000_000 else { return false }
+        self.lastMute = self.now
+        return true
     }
 
     private func owner(_ process: Process) -> OwnerObservation {
@@ -183,13 +185,18 @@ struct RandomEvents {
     private mutating func move(_ index: Int, _ events: inout [CaptureEvent]) {
         guard !self.sockets[index].isMissing else { return }
         var socket = self.sockets[index]
-        if !socket.observation.owners.isEmpty {
-            socket.observation.owners[0].payload.sent += self.number(1_000..<90_000)
-            socket.observation.owners[0].payload.received += self.number(1_000..<90_000)
+        if let first = socket.observation.owners.first {
+            if self.mayMove(first.identity) {
+                socket.observation.owners[0].payload.sent += self.number(1_000..<90_000)
+                socket.observation.owners[0].payload.received += self.number(1_000..<90_000)
+            }
         } else {
             socket.observation.unowned.received += self.number(0..<500)
         }
-        if socket.observation.owners.count > 1 { socket.observation.owners[1].payload.sent += self.number(0..<10) }
+        for (index, growth) in zip(1..., [0..<10, 10..<100, 100..<200, 200..<300] as [Range<UInt64>])
+        where index < socket.observation.owners.count && self.isAlive(socket.observation.owners[index].identity) {
+            socket.observation.owners[index].payload.sent += self.number(growth)
+        }
         let payload = socket.observation.owners.reduce(socket.observation.unowned) { $0 + $1.payload }
         socket.observation.pendingSent = self.chance(20) ? self.number(1..<5_000) : nil
         socket.observation.tcp?.retransmittedBytes += self.chance(20) ? self.number(0..<400) : 0
@@ -212,13 +219,6 @@ struct RandomEvents {
         if self.chance(2) { socket.observation.remote.port &+= 1 }
         self.sockets[index] = socket
         events.append(.socket(socket.observation))
-        if let further = socket.further, self.chance(70) {
-            socket.further?.payload.sent = further.payload.sent + self.number(0..<300)
-            self.sockets[index] = socket
-            if let further = socket.further {
-                events.append(.owner(socket: socket.observation.serial, further))
-            }
-        }
     }
 
     private mutating func closeSome(_ events: inout [CaptureEvent]) {

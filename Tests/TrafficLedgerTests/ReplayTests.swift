@@ -81,9 +81,8 @@ struct ReplayTests {
         for event in events {
             if case .socket(let socket) = event { last[socket.serial] = event }
         }
-        let further = events.filter { if case .owner = $0 { true } else { false } }
         let tick = events.filter { if case .tick = $0 { true } else { false } }
-        let sparse = Self.snapshot(after: Array(last.values) + further + tick.suffix(1))
+        let sparse = Self.snapshot(after: Array(last.values) + tick.suffix(1))
         #expect(sparse.totals.bytes.payload == full.totals.bytes.payload)
         #expect(sparse.sockets?.map(\.owners) == full.sockets?.map(\.owners))
     }

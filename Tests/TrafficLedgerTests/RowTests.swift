@@ -130,6 +130,20 @@ struct RowTests {
         #expect(f.snapshot.totals.bytes.payload.sent == 15)
     }
 
+    @Test("packets of processes that the socket has no room for count for no process", arguments: [false, true])
+    func wireOfUnlisted(isEnd: Bool) {
+        var f = F()
+        let wire = { (sent: UInt64) in
+            SocketWire(sent: WireBytes(payload: sent))
+        }
+        f.absorb(F.socket(9, [F.owner(one, sent: 10), F.owner(two, sent: 10)], wire: wire(100)))
+        let (owners, closed) = ([F.owner(one, sent: 10), F.owner(two, sent: 10)], isEnd ? f.now : nil)
+        f.absorb(F.socket(9, owners, closed: closed, wire: wire(1_100), inRows: PayloadBytes(sent: 80)))
+        f.tick()
+        #expect([1, 2].map { f.process($0)?.bytes.wireSent } == [150, 150])
+        #expect(f.snapshot.totals.bytes.wireSent == 1_100)
+    }
+
     // MARK: Sockets that are presumed closed but still exist
 
     @Test("a socket that censuses took for closed comes again after it was forgotten, and counts once")
@@ -285,27 +299,6 @@ struct RowTests {
         f.tick()
         #expect(f.snapshot.sockets?.count == 8)
         #expect(f.snapshot.totals.bytes.payload.sent == 40)
-    }
-
-    @Test(
-        "a closed socket's further owners come with the sweep: until then it stays listed, however many close after it"
-    )
-    func sharedSocketStays() {
-        var f = F(retention: Ledger.Retention(closedSocketLimit: .init(3, inAll: 5)))
-        guard case .socket(var shared) = F.socket(1, [self.owner(one, uid: 9, sent: 1)], closed: f.now) else { return }
-        shared.isShared = true
-        f.absorb(.socket(shared))
-        // The socket came after the round's owners.
-        f.tick()
-        for cookie in 2...20 as ClosedRange<UInt64> {
-            f.absorb(F.socket(cookie, [self.owner(two, uid: 9, sent: 1)], closed: f.now))
-        }
-        f.absorb(.owner(socket: 1, self.owner(F.process(3), uid: 9, sent: 100)))
-        f.tick()
-        #expect(f.process(3)?.bytes.payload.sent == 100)
-        f.tick()
-        #expect(f.snapshot.sockets?.count == 3)
-        #expect(f.snapshot.totals.bytes.payload.sent == 120)
     }
 
     @Test("however many users there are, the list has no more ended processes than the limit for all")

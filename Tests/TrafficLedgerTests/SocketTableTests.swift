@@ -17,7 +17,7 @@ struct SocketTableTests {
     func invariants(seed: UInt64) throws {
         var ledger = try CheckpointTests.ledger()
         var counts = (late: 0, recoverable: 0, shared: 0, claimed: 0)
-        for event in RandomEvents.events(seed: seed, rounds: 90) {
+        for event in RandomEvents.events(seed: seed, rounds: 140) {
             ledger.absorb(event)
             let sockets = ledger.sockets
             try Self.requireConsistency(of: sockets)

@@ -3,10 +3,11 @@
  * What the kernel side and the Swift side agree on: fixed width, 8-aligned, explicit padding, never packed. A test
  * compares every field's offset here with the offset in the BPF object's BTF.
  *
- * There is one record of a socket, struct traffic_socket. It is the value of the socket storage, the line that a sweep
- * writes, the ring-buffer record of a closed socket and the value of the `deferred` map. Its counters are cumulative,
- * so reading a record twice or late is harmless. If there is no room for the record of a closed socket, the programs
- * add its bytes to the rows of its processes: struct traffic_row.
+ * The record of a socket is struct traffic_socket. It is the value of the socket storage, the line that a sweep writes,
+ * the ring-buffer record of a closed socket and the value of the `deferred` map. Where more than two processes use a
+ * socket, all its records are of the larger kind, struct traffic_shared_record. The counters are cumulative, so reading
+ * a record twice or late is harmless. If there is no room for the record of a closed socket, the programs add its bytes
+ * to the rows of its processes: struct traffic_row.
  */
 #ifndef TRAFFIC_ABI_H
 #define TRAFFIC_ABI_H
@@ -18,7 +19,13 @@ enum traffic_limit {
 	/* in the ring, of a TCP socket that closes: one at its end, and where leave_totals() runs, one before */
 	TRAFFIC_RECORDS_OF_SOCKET = 2,
 	TRAFFIC_ADDRESS_LENGTH = 16, /* IPv4 addresses are v4-mapped, RFC 4291 section 2.5.5.2 */
-	TRAFFIC_INLINE_OWNERS = 2, /* further owners of one socket go to the `owners` map */
+	TRAFFIC_INLINE_OWNERS = 2,
+	/*
+	 * Of a socket, in a storage of its own: struct traffic_further. A power of two. With the socket's own storage
+	 * this is a third of optmem_max before Linux 6.8 (20 KiB), and below the 8 KiB that kmalloc() gives in one
+	 * piece.
+	 */
+	TRAFFIC_FURTHER_OWNERS = 64,
 };
 
 /*
@@ -38,8 +45,13 @@ enum traffic_room {
 	TRAFFIC_ROWS_IN_HASH = 8192,
 	TRAFFIC_USERS_FOR_ROWS = 16, /* so many users together fill one generation of rows */
 	TRAFFIC_USER_ROWS = 2048, /* rows of users, in two generations */
-	TRAFFIC_OWNERS = 65536, /* owners of sockets beyond TRAFFIC_INLINE_OWNERS */
-	TRAFFIC_OWNERS_IN_HASH = 16384,
+	TRAFFIC_SHARED_SOCKETS = 512, /* open sockets with further owners that one payer may pay for */
+	TRAFFIC_SHARED_SOCKETS_IN_HASH = 1024, /* of all payers; one may have one of TRAFFIC_PARTS */
+	/*
+	 * The record of a shared socket takes as many places of its payer's part as so many other records. The maps for
+	 * such records are smaller by the same factor.
+	 */
+	TRAFFIC_PLACES_OF_SHARED = 16,
 };
 
 /*
@@ -61,7 +73,7 @@ enum traffic_role {
 
 enum traffic_socket_flag {
 	TRAFFIC_SOCKET_PREEXISTING = 1 << 0, /* older than the capture: counted from its baseline on */
-	TRAFFIC_SOCKET_SHARED = 1 << 1, /* has owners in the `owners` map */
+	TRAFFIC_SOCKET_SHARED = 1 << 1, /* only in records: this one is a struct traffic_shared_record */
 	TRAFFIC_SOCKET_BUSY = 1 << 2, /* in use while the record was read: counters may be of different moments */
 	TRAFFIC_SOCKET_FRAMED = 1 << 3, /* the kernel uses the stream too: kTLS, a sockmap */
 	TRAFFIC_SOCKET_PARTIAL = 1 << 4, /* its first packets may have passed before the programs counted packets */
@@ -78,7 +90,6 @@ enum traffic_stream_flag {
 
 enum traffic_owner_flag {
 	TRAFFIC_OWNER_KERNEL_THREAD = 1 << 0, /* PF_KTHREAD, or no process at all */
-	TRAFFIC_OWNER_IN_MAP = 1 << 1, /* in the `owners` map, not in the socket's storage */
 };
 
 /* A process that used a socket. A slot is free while start_boottime_ns is 0. */
@@ -127,7 +138,7 @@ struct traffic_last_record {
 	__u64 retransmitted_bytes;
 	/* the sweep that reported them; of a record in the ring or a map, an acknowledged one: see outlives_daemon() */
 	__u32 sweep;
-	__u32 pad;
+	__u32 swept; /* the last sweep that reported the socket */
 };
 
 /*
@@ -150,8 +161,12 @@ struct traffic_socket {
 	__u64 closed_boottime_ns; /* 0: open */
 	__u64 unowned_sent_bytes; /* bytes of missed calls whose process is not known */
 	__u64 unowned_received_bytes;
-	__u64 overflow_sent_bytes; /* sent by owners in the `owners` map */
-	/* bytes of processes without room in that map; rows contain these bytes, see struct traffic_row */
+	/*
+	 * kernel only: the sum of all further owners. A send under kprobe and each look of a sweep need it, and neither
+	 * must walk through so many slots.
+	 */
+	struct traffic_payload further;
+	/* bytes of processes without room beside the other owners; rows contain these bytes, see struct traffic_row */
 	struct traffic_payload in_rows;
 	__u64 retransmitted_bytes; /* tcp_sock.bytes_retrans */
 	__u32 segments_sent; /* tcp_sock.segs_out */
@@ -162,7 +177,12 @@ struct traffic_socket {
 	__u32 send_end;
 	__u64 stream_sent; /* all bytes that TCP accepted, modulo 2^32, and TRAFFIC_STREAM_KNOWN */
 	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
-	__u16 family; /* AF_INET, AF_INET6, AF_PACKET */
+	__u8 family; /* AF_INET, AF_INET6, AF_PACKET */
+	/*
+	 * kernel only: 1 if the socket has a struct traffic_further. Not one of `flags`: with `kprobe`, of two flags that
+	 * programs set at once one may be lost. A byte that is only ever set to 1 can't be.
+	 */
+	__u8 is_shared;
 	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
 	__u16 local_port; /* host byte order */
 	__u16 remote_port;
@@ -205,9 +225,44 @@ struct traffic_socket {
 	__u32 fences;
 };
 
+/* The record of a socket with further owners. A slot of `owners` without a process is free, wherever it is. */
+struct traffic_shared_record {
+	struct traffic_socket socket;
+	struct traffic_owner owners[TRAFFIC_FURTHER_OWNERS];
+};
+
+/* What a record has of the further owners: with the socket's last_record, the totals of its last record. */
+struct traffic_last_further {
+	/*
+	 * The serial of the socket, once a record had these totals. Any other value: the last record is from before the
+	 * socket had further owners, or with `kprobe` of another socket that had this element.
+	 */
+	__u64 serial;
+	struct traffic_payload owners[TRAFFIC_FURTHER_OWNERS];
+};
+
 /*
- * What a payer has filled of its parts of the ring, of `deferred` and of `released`. Users whose ids are equal modulo
- * TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are equal modulo TRAFFIC_BLOCKS_TOLD_APART.
+ * The second storage of a socket, made when a third process uses the socket. It is laid out as a record, so that the
+ * end of the socket can hand it over in one piece: no program has room for a record on its stack.
+ */
+struct traffic_further {
+	/* The owners are the live slots. `socket` is a copy that is made just before the record is handed over. */
+	struct traffic_shared_record record;
+	struct traffic_last_further last_record;
+	__u64 payer; /* the id of the user who pays for this, and TRAFFIC_PAYER_KNOWN */
+	__u64 serial; /* of the socket */
+	__u64 address; /* with `kprobe`: the key of this element */
+};
+
+/* In traffic_further.payer, above the 32 bits of the id. */
+enum traffic_payer_flag {
+	TRAFFIC_PAYER_KNOWN = 1 << 0,
+};
+
+/*
+ * What a payer has filled of its parts of the ring, of `deferred` and of `released`, and of its places for shared
+ * sockets. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are
+ * equal modulo TRAFFIC_BLOCKS_TOLD_APART.
  */
 struct traffic_payer {
 	/*
@@ -220,6 +275,8 @@ struct traffic_payer {
 	__u32 deferred;
 	__u32 released;
 	__u32 storage_failed; /* whether any socket of the payer ever failed to get storage */
+	__u32 shared_sockets; /* open sockets with a struct traffic_further for which this payer pays */
+	__u32 pad;
 };
 
 /*
@@ -234,8 +291,8 @@ struct traffic_row_key {
 
 /*
  * Bytes that no record of a socket reports: of sockets that closed without room for a record, of calls on sockets
- * without storage, and of owners that found no room in the `owners` map. Rows are per process. If a user has too many
- * rows, the bytes go to the user's row. If all rows are full, they go to the generation's row in `common_rows`.
+ * without storage, and of processes that found no room among a socket's owners. Rows are per process. If a user has too
+ * many rows, the bytes go to the user's row. If all rows are full, they go to the generation's row in `common_rows`.
  */
 struct traffic_row {
 	/* in `user_rows` only the id of the payer and the bytes; in `common_rows` only the bytes */
@@ -244,6 +301,13 @@ struct traffic_row {
 	__u64 retransmitted_bytes;
 	__u64 sockets; /* closed sockets */
 	__u64 processes; /* in `user_rows`: the number of rows in `rows` of this user */
+};
+
+/* Key of the `executed` map. */
+struct traffic_process_key {
+	__u64 start_boottime_ns;
+	__u32 tgid;
+	__u32 pad;
 };
 
 /* Value of the `executed` map. */
@@ -286,14 +350,6 @@ struct traffic_interface {
 	struct traffic_interface_bytes received;
 };
 
-/* Key of the `owners` map; its value is a struct traffic_owner. */
-struct traffic_owner_key {
-	__u64 serial; /* of the socket */
-	__u64 start_boottime_ns;
-	__u32 tgid;
-	__u32 pad;
-};
-
 /* The settings that the daemon changes while the programs run. */
 struct traffic_live_settings {
 	__u32 baseline_done; /* every socket older than the capture has its storage; packets are counted from then on */
@@ -330,12 +386,14 @@ struct traffic_fixed_settings {
 	__u32 tracepoints_preempted;
 	/* a TCP socket leaves its totals when its last file is gone: see closing.bpf.h and CapturePlan.swift */
 	__u32 leaves_totals;
+	__u32 sees_releases; /* a program sees the end of sockets other than TCP */
+	__u32 deferred_limit; /* capacity of `deferred`, of which a payer may fill a part */
 	__u32 pad;
 };
 
 /*
  * Conservation: closed_sockets = closed_submitted + closed_deferred + closed_folded + closed_empty. Every byte that a
- * hook saw is in an owner, in a socket's unowned bytes or in a row, except the bytes that shared_lost, sockets_lost and
+ * hook saw is in an owner, in a socket's unowned bytes or in a row, except the bytes that sockets_lost and
  * returns_missed count.
  */
 struct traffic_loss {
@@ -348,8 +406,6 @@ struct traffic_loss {
 	/* of these, sockets that the daemon may list and whose serial found no room in `unrecorded_ends` */
 	__u64 unrecorded_ends_lost;
 	__u64 calls_folded; /* calls whose bytes went to a row, because the socket or the process found no room */
-	/* closed without room and with more than two owners: bytes of the owners beyond two are in no sum */
-	__u64 shared_lost;
 	/*
 	 * TCP reads on a socket without storage: a row has what recv() returned, not what splice() took. Method
 	 * `lifecycle`: sockets that ended without storage, whose bytes are in no sum.

@@ -6,6 +6,7 @@ extension BPFCapture {
         method: CaptureMethod,
         ringBytes: UInt32? = nil,
         mapElements: UInt32? = nil,
+        deferredElements: UInt32? = nil,
         interfaceElements: UInt32? = nil,
         rowElements: UInt32? = nil,
         leavingOut leftOut: Set<String> = [],
@@ -18,6 +19,7 @@ extension BPFCapture {
             refused: refused,
             ringBytes: ringBytes,
             mapElements: mapElements,
+            deferredElements: deferredElements,
             interfaceElements: interfaceElements,
             rowElements: rowElements
         )

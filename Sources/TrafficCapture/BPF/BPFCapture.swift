@@ -14,14 +14,13 @@ public final class BPFCapture: CaptureSource {
     /// Capacity of the ring, in records.
     private let ringLimit: Int
     private var rows: RowReader
-    private var owners: OwnerReader
     /// `nil` where a sweep lists all sockets, or the kernel refuses what else would find the ones that nobody holds.
     private let walk: NamespaceWalk?
     /// While a walk takes a census: the sockets that processes held when it began.
     private var heldAtCensus: Set<UInt64>?
-    private let deferred: DeferredReader
-    /// `nil` for `kprobe`, where sockets leave no copies.
-    private let released: DeferredReader?
+    /// Of the maps with final records, and of those with copies. For `kprobe`, where sockets leave no copies, of no map.
+    private let deferred: [DeferredReader]
+    private let released: [DeferredReader]
     private let names: NameReader
     private var interfaces: InterfaceReader
     private var losses: LossReader
@@ -103,21 +102,14 @@ public final class BPFCapture: CaptureSource {
         self.ringDescriptor = closed.descriptor
         self.ringLimit = Int(closed.capacity) / TrafficRecord.size
         self.rows = try RowReader(kernel, from: position?.rows, generation: liveSettings.generation)
-        self.owners = try OwnerReader(map: kernel.map("owners"))
         let lists = kernel.sweepsAllSockets ? [] : kernel.listsOfNamespaces
         self.walk = lists.isEmpty ? nil : try NamespaceWalk(lists)
-        let taken = position?.deferred ?? []
-        self.deferred = DeferredReader(
-            map: try kernel.map("deferred"),
-            taken: taken.filter { $0 & TrafficRecord.copyBit == 0 }
-        )
-        self.released =
-            kernel.description.method == .kprobe
-            ? nil
-            : DeferredReader(
-                map: try kernel.map("released"),
-                taken: taken.filter { $0 & TrafficRecord.copyBit != 0 }
-            )
+        var (deferred, released): ([DeferredReader], [DeferredReader]) = ([], [])
+        for place in TrafficRecord.Place.allCases where kernel.description.method != .kprobe || !place.hasCopies {
+            let reader = DeferredReader(map: try kernel.map(place.map), of: place, taken: position?.deferred ?? [])
+            if place.hasCopies { released.append(reader) } else { deferred.append(reader) }
+        }
+        (self.deferred, self.released) = (deferred, released)
         self.names = NameReader(map: try kernel.map("executed"))
         let isAudited = kernel.description.wire == .audited
         self.interfaces = try InterfaceReader(
@@ -185,20 +177,7 @@ public final class BPFCapture: CaptureSource {
         if let walkedCensus { emit(.census(walkedCensus)) }
         self.reads.attempt("walk") { () throws(CaptureError) in try self.beginWalk(after: census) }
         let missing = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
-        for socket in missing where socket.isShared {
-            // Only the sweep of all sockets proves that a socket has closed.
-            if self.kernel.sweepsAllSockets {
-                self.owners.close(socket.serial)
-            } else {
-                self.owners.doubt(socket.serial)
-            }
-        }
-        if !missing.isEmpty { emit(.missing(missing.map(\.serial))) }
-        let wholeCensus = census.flatMap { $0.isWhole && self.kernel.sweepsAllSockets ? SocketCensus($0.serials) : nil }
-        self.reads.attempt("owners") { () throws(CaptureError) in
-            self.malformed += try self.owners.read(census: wholeCensus ?? walkedCensus, emit)
-        }
-        if !self.keepsRecords { self.owners.release() }
+        if !missing.isEmpty { emit(.missing(missing)) }
         self.reads.attempt("executed") { () throws(CaptureError) in try self.names.take(emit) }
         let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
@@ -230,7 +209,7 @@ public final class BPFCapture: CaptureSource {
             kernel: self.kernel.description,
             sweeps: self.liveSettings.sweeps,
             ring: self.ring.position,
-            deferred: self.deferred.taken + (self.released?.taken ?? []),
+            deferred: (self.deferred + self.released).flatMap(\.taken),
             rows: self.rows.position,
             loss: self.ownLoss
         )
@@ -239,9 +218,7 @@ public final class BPFCapture: CaptureSource {
     public func acknowledge() throws(CaptureError) {
         guard self.keepsRecords else { return }
         self.ring.release()
-        self.deferred.release()
-        self.released?.release()
-        self.owners.release()
+        for reader in self.deferred + self.released { reader.release() }
         try self.rows.release()
         self.liveSettings.acknowledged_sweep = self.liveSettings.sweeps
         try self.allowRecords()
@@ -285,12 +262,9 @@ public final class BPFCapture: CaptureSource {
             drain: { () throws(CaptureError) in
                 try self.takeDeferred(emit)
                 return self.drainRing(emit)
-            }
-        ) { event in
-            // The next reading removes the further owners of these sockets.
-            if case .closedWithoutRecord(let serials) = event { for serial in serials { self.owners.close(serial) } }
-            emit(event)
-        }
+            },
+            emit
+        )
         guard isClosing else { return }
         // The sweep skipped the sockets that were just closing. By now they have left their records, unless the wait
         // for programs is still in progress.
@@ -389,11 +363,9 @@ public final class BPFCapture: CaptureSource {
             let observation = try TrafficRecord.decode(record, seesPackets: self.kernel.description.wire != .estimated)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if self.watchesFrameSockets { self.frameSockets.observe(observation) }
-            self.owners.note(observation)
-            if observation.closedBoottimeNanoseconds != nil && observation.isShared {
-                self.owners.close(observation.serial)
+            for copy in TrafficRecord.replacedCopies(record) {
+                self.released.first { $0.place == TrafficRecord.Place(ofKey: copy) }?.passOver(copy)
             }
-            if let copy = TrafficRecord.replacedCopy(record) { self.released?.passOver(copy) }
             emit(.socket(observation))
         } catch {
             self.malformed += 1
@@ -403,21 +375,24 @@ public final class BPFCapture: CaptureSource {
     private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         // A record from the time when a socket was open must come before the socket's final record. Otherwise it would
         // look like a new socket. So the copies come first, then what is in the ring, then the final records.
-        try self.released?.take { record in self.decode(record, emit) }
+        for reader in self.released { try reader.take { record in self.decode(record, emit) } }
         var events: [CaptureEvent] = []
-        let reading = Result { () throws(CaptureError) in
-            try self.deferred.take { record in self.decode(record) { events.append($0) } }
+        var readings: [Result<Void, CaptureError>] = []
+        for reader in self.deferred {
+            let reading = Result { () throws(CaptureError) in
+                try reader.take { record in self.decode(record) { events.append($0) } }
+            }
+            readings.append(reading)
         }
         if events.isEmpty || self.drainRing(emit) {
             for event in events { emit(event) }
         } else {
-            self.deferred.putBack()
+            for reader in self.deferred { reader.putBack() }
         }
         if !self.keepsRecords {
-            self.deferred.release()
-            self.released?.release()
+            for reader in self.deferred + self.released { reader.release() }
         }
-        try reading.get()
+        for reading in readings { try reading.get() }
     }
 
     // MARK: The walk through the network namespaces

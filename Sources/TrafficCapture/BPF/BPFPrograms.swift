@@ -248,7 +248,9 @@ enum BPFPrograms {
         Hook(
             release,
             .cgroup,
-            without: .blind("the last bytes, up to one refresh, of UDP and other sockets without a connection")
+            without: .blind(
+                "the last bytes, up to one refresh, of UDP and other sockets without a connection, and who uses one beside two others"
+            )
         )
     ]
 

@@ -11,7 +11,8 @@ package enum CaptureLimits {
         let parts = Int(TRAFFIC_PARTS.rawValue)
         // A record in the ring has a header of 8 bytes (BPF_RINGBUF_HDR_SZ). Most sockets leave one record: these have
         // twice the room.
-        let records = Int(TRAFFIC_RECORDS_OF_SOCKET.rawValue) * (MemoryLayout<traffic_socket>.size + 8)
+        let records = Int(TRAFFIC_RECORDS_OF_SOCKET.rawValue) * (TrafficRecord.size + 8)
+        let sharedRecord = TrafficRecord.sharedSize + 8
         let deferred = room(TRAFFIC_DEFERRED, inHash: TRAFFIC_DEFERRED_IN_HASH)
         let rows = room(TRAFFIC_ROWS, inHash: TRAFFIC_ROWS_IN_HASH)
         return [
@@ -19,6 +20,12 @@ package enum CaptureLimits {
                 of: "closed sockets in the ring, between two drains (at least)",
                 user: Int(TRAFFIC_RING_BYTES.rawValue) / parts / records,
                 all: Int(TRAFFIC_RING_BYTES.rawValue) / records,
+                beyond: "wait in a map for the next sweep"
+            ),
+            DoctorReport.Limit(
+                of: "larger records there, of sockets of more than \(TRAFFIC_INLINE_OWNERS.rawValue) processes",
+                user: Int(TRAFFIC_RING_BYTES.rawValue) / parts / sharedRecord,
+                all: Int(TRAFFIC_RING_BYTES.rawValue) / sharedRecord,
                 beyond: "wait in a map for the next sweep"
             ),
             DoctorReport.Limit(
@@ -45,9 +52,16 @@ package enum CaptureLimits {
                 beyond: "the bytes count for no user"
             ),
             DoctorReport.Limit(
-                of: "owners of shared sockets beyond the first \(TRAFFIC_INLINE_OWNERS.rawValue) of each",
-                all: room(TRAFFIC_OWNERS, inHash: TRAFFIC_OWNERS_IN_HASH),
-                beyond: "the bytes go to the rows of their processes"
+                of: "open sockets of more than \(TRAFFIC_INLINE_OWNERS.rawValue) processes, by the user of the first",
+                user: isInHash
+                    ? Int(TRAFFIC_SHARED_SOCKETS_IN_HASH.rawValue) / parts : Int(TRAFFIC_SHARED_SOCKETS.rawValue),
+                all: isInHash ? Int(TRAFFIC_SHARED_SOCKETS_IN_HASH.rawValue) : nil,
+                beyond: "the bytes of the third and of later processes go to their rows"
+            ),
+            DoctorReport.Limit(
+                of: "processes of a socket",
+                all: Int(TRAFFIC_INLINE_OWNERS.rawValue + TRAFFIC_FURTHER_OWNERS.rawValue),
+                beyond: "the bytes of later processes go to their rows"
             ),
         ]
     }

@@ -2,14 +2,16 @@
 /// and `released` has copies of sockets whose last file is gone. Their payload no longer grows, and no program removes
 /// them, so nothing is lost between reading and removing.
 final class DeferredReader {
+    let place: TrafficRecord.Place
     private let map: BPFMap
     /// The keys of what is still in the map and will not be read again.
     private(set) var taken: [UInt64]
     private var takenLast: [UInt64] = []
 
-    /// - Parameter taken: What an earlier reader read. It leaves the map at once.
-    init(map: BPFMap, taken: [UInt64] = []) {
-        (self.map, self.taken) = (map, taken)
+    /// - Parameter taken: What earlier readers of this and of other maps read. It leaves the maps at once.
+    init(map: BPFMap, of place: TrafficRecord.Place, taken: [UInt64] = []) {
+        (self.map, self.place) = (map, place)
+        self.taken = taken.filter { TrafficRecord.Place(ofKey: $0) == place }
         self.release()
     }
 
@@ -21,7 +23,7 @@ final class DeferredReader {
             self.taken += fresh
             self.takenLast = fresh
         }
-        try self.map.forEach(keySize: 8, valueSize: TrafficRecord.size) { key, record in
+        try self.map.forEach(keySize: 8, valueSize: self.place.recordSize) { key, record in
             let key = key.unsafeLoadUnaligned(as: UInt64.self)
             guard !known.contains(key) else { return }
             fresh.append(key)

@@ -14,6 +14,8 @@ struct LoadedPrograms: ~Copyable {
         var ringBytes: UInt32?
         /// Elements of every hash map.
         var mapElements: UInt32?
+        /// In `deferred`, of which each payer has its part.
+        var deferredElements: UInt32?
         /// Elements of the map of interfaces.
         var interfaceElements: UInt32?
         /// Elements of the maps of rows, by process and by user.
@@ -67,13 +69,21 @@ struct LoadedPrograms: ~Copyable {
         if embedded == .hash && facts.hashesAllocateAsNeeded { try self.widen(object) }
         if let bytes = faults.ringBytes { try object.definition(ofMap: "closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
-            let released = embedded == .storage ? ["released"] : []
-            for map in ["owners", "deferred", "interfaces", "early", "executed"] + released {
+            // `sharers` is a hash only in the one object.
+            let others = embedded == .storage ? ["released", "released_shared"] : ["sharers"]
+            for map in ["deferred", "deferred_shared", "interfaces", "early", "executed"] + others {
                 try object.definition(ofMap: map).setCapacity(elements)
             }
         }
         if let elements = faults.interfaceElements {
             try object.definition(ofMap: "interfaces").setCapacity(elements)
+        }
+        let deferredLimit =
+            faults.deferredElements
+            ?? (embedded == .storage ? TRAFFIC_DEFERRED : TRAFFIC_DEFERRED_IN_HASH).rawValue
+        if let elements = faults.deferredElements {
+            try object.definition(ofMap: "deferred").setCapacity(elements)
+            try object.definition(ofMap: "deferred_shared").setCapacity(elements / TRAFFIC_PLACES_OF_SHARED.rawValue)
         }
         if let elements = faults.rowElements {
             for map in ["rows", "user_rows"] { try object.definition(ofMap: map).setCapacity(elements) }
@@ -85,6 +95,9 @@ struct LoadedPrograms: ~Copyable {
                 counts_streams: method == .lifecycle ? 1 : 0,
                 tracepoints_preempted: facts.preemptsTracepoints ? 1 : 0,
                 leaves_totals: plan.leavesTotals ? 1 : 0,
+                // A probe of `kprobe` sees them, too.
+                sees_releases: method == .kprobe || plan.names.contains(BPFPrograms.release) ? 1 : 0,
+                deferred_limit: deferredLimit,
                 pad: 0
             )
         )
@@ -95,8 +108,10 @@ struct LoadedPrograms: ~Copyable {
     /// Where probes may use maps that allocate memory as needed (``KernelFacts/hashesAllocateAsNeeded``), these maps can
     /// have more elements at no cost.
     private static func widen(_ object: borrowing BPFObject) throws(CaptureError) {
-        for (name, elements) in [("sockets", 1 << 18), ("owners", 1 << 16), ("deferred", 1 << 16)] as [(String, UInt32)]
-        {
+        let widened: [(String, UInt32)] = [
+            ("sockets", 1 << 18), ("sharers", 1 << 14), ("deferred", 1 << 16), ("deferred_shared", 1 << 12),
+        ]
+        for (name, elements) in widened {
             let map = try object.definition(ofMap: name)
             try map.allocateAsNeeded()
             try map.setCapacity(elements)

@@ -34,7 +34,7 @@ struct LossReader {
             loss.ringFull +|= cpu.closed_deferred
             loss.socketsFolded +|= cpu.closed_folded
             loss.callsFolded +|= cpu.calls_folded
-            loss.mapFull +|= cpu.shared_lost +| cpu.sockets_lost +| cpu.interfaces_lost
+            loss.mapFull +|= cpu.sockets_lost +| cpu.interfaces_lost
             endsLost &+= cpu.unrecorded_ends_lost
             begun &+= cpu.closed_sockets
             ended &+= cpu.closed_submitted &+ cpu.closed_deferred &+ cpu.closed_folded &+ cpu.closed_empty

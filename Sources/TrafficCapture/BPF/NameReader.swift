@@ -11,13 +11,13 @@ struct NameReader {
 
     /// Not kept for the next daemon: it looks all processes up again.
     func take(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        var taken: [traffic_owner_key] = []
+        var taken: [traffic_process_key] = []
         defer { for process in taken { self.executed.remove(process) } }
         try self.executed.forEach(
-            keySize: MemoryLayout<traffic_owner_key>.size,
+            keySize: MemoryLayout<traffic_process_key>.size,
             valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
         ) { key, value in
-            let process = key.unsafeLoadUnaligned(as: traffic_owner_key.self)
+            let process = key.unsafeLoadUnaligned(as: traffic_process_key.self)
             taken.append(process)
             emit(
                 .executed(

@@ -1,20 +1,35 @@
 import CTrafficABI
 package import TrafficModel
 
-/// Decodes `struct traffic_socket` and `struct traffic_owner` of `bpf/include/traffic_abi.h`.
+/// Decodes `struct traffic_socket` and `struct traffic_shared_record` of `bpf/include/traffic_abi.h`.
 package enum TrafficRecord {
     package static let size = MemoryLayout<traffic_socket>.size
+    /// Of the record of a socket with further owners.
+    package static let sharedSize = MemoryLayout<traffic_shared_record>.size
+    /// So many bytes of a record tell its size.
+    static let headSize = flagsOffset + MemoryLayout<UInt32>.size
+
+    private static let flagsOffset = MemoryLayout<traffic_socket>.offset(of: \.flags) ?? 0
+
+    /// - Parameter bytes: A record, or its beginning.
+    /// - Returns: The size of the whole record; `nil` if there are fewer than ``headSize`` bytes.
+    static func size(ofRecordIn bytes: RawSpan) -> Int? {
+        guard bytes.byteCount >= self.headSize else { return nil }
+        let flags = bytes.unsafeLoadUnaligned(fromByteOffset: self.flagsOffset, as: UInt32.self)
+        return flags & TRAFFIC_SOCKET_SHARED.rawValue == 0 ? self.size : self.sharedSize
+    }
 
     /// - Parameters:
     ///   - bytes: Exactly one record.
     ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are estimated.
     /// - Throws: ``CaptureError/malformed(_:)`` for any other size, or for values that no kernel writes.
     package static func decode(_ bytes: RawSpan, seesPackets: Bool) throws(CaptureError) -> SocketObservation {
-        guard bytes.byteCount == self.size else {
-            throw .malformed("socket record of \(bytes.byteCount) bytes instead of \(self.size)")
+        guard bytes.byteCount == self.size || bytes.byteCount == self.sharedSize else {
+            throw .malformed("socket record of \(bytes.byteCount) bytes instead of \(self.size) or \(self.sharedSize)")
         }
         // Any bit pattern is a valid struct of integers, and the size was checked.
         let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
+        let further = self.furtherOwners(bytes)
         let transport =
             record.family == 17 ? .packet : TransportProtocol(number: record.protocol, type: record.type)  // AF_PACKET
         let connectionless = transport != .tcp && transport != .mptcp && transport != .sctp && transport != .dccp
@@ -27,7 +42,7 @@ package enum TrafficRecord {
                 "socket record \(record.serial) with cookie \(record.cookie), family \(record.family), state \(record.state)"
             )
         }
-        let owners = [record.owners.0, record.owners.1].compactMap(OwnerObservation.init(slot:))
+        let owners = [record.owners.0, record.owners.1].compactMap(OwnerObservation.init(slot:)) + further
         return SocketObservation(
             serial: record.serial,
             cookie: SocketCookie(rawValue: record.cookie),
@@ -43,7 +58,7 @@ package enum TrafficRecord {
             preexisting: record.flags & TRAFFIC_SOCKET_PREEXISTING.rawValue != 0,
             networkNamespace: record.network_namespace,
             tcp: transport == .tcp ? TCPCounters(record) : nil,
-            pendingSent: pendingSent(record),
+            pendingSent: pendingSent(record, further),
             // At interfaces, the frames of AF_PACKET sockets count as packets without a socket.
             wire: transport == .packet
                 ? nil : seesPackets ? SocketWire(record) : transport == .tcp ? SocketWire(estimating: record) : nil,
@@ -54,46 +69,73 @@ package enum TrafficRecord {
                 ? nil : PayloadBytes(sent: record.in_rows.sent_bytes, received: record.in_rows.received_bytes),
             uid: record.uid,
             record: record.record == 0 ? nil : record.record,
-            isShared: record.flags & TRAFFIC_SOCKET_SHARED.rawValue != 0,
             ownersInferred: record.flags & TRAFFIC_SOCKET_INFERRED.rawValue != 0 ? true : nil
         )
     }
 
-    /// If this is the final record of a socket that has left a copy in the map `released`: the key of the copy.
-    static func replacedCopy(_ bytes: RawSpan) -> UInt64? {
-        guard bytes.byteCount == self.size else { return nil }
-        let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
-        guard record.closed_boottime_ns != 0, record.flags & TRAFFIC_SOCKET_LEFT_COPY.rawValue != 0 else { return nil }
-        return record.serial | self.copyBit
+    /// The owners beyond those in the socket's own storage. A free slot may be anywhere.
+    private static func furtherOwners(_ bytes: RawSpan) -> [OwnerObservation] {
+        var owners: [OwnerObservation] = []
+        for offset in stride(from: self.size, to: bytes.byteCount, by: MemoryLayout<traffic_owner>.stride) {
+            let slot = bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: traffic_owner.self)
+            if let owner = OwnerObservation(slot: slot) { owners.append(owner) }
+        }
+        return owners
     }
 
-    /// As `copy_key()` in `closing.bpf.h`.
-    static let copyBit: UInt64 = 1 << 63
+    /// If this is the final record of a socket that has left a copy in a map: the keys that the copy may have. A socket may
+    /// have got further owners after it left its copy.
+    static func replacedCopies(_ bytes: RawSpan) -> [UInt64] {
+        guard bytes.byteCount == self.size || bytes.byteCount == self.sharedSize else { return [] }
+        let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
+        guard record.closed_boottime_ns != 0, record.flags & TRAFFIC_SOCKET_LEFT_COPY.rawValue != 0 else { return [] }
+        let copy = record.serial | Place.released.rawValue << Place.shift
+        let sharedCopy = record.serial | Place.releasedShared.rawValue << Place.shift
+        return bytes.byteCount == self.size ? [copy] : [copy, sharedCopy]
+    }
 
-    /// - Parameters:
-    ///   - key: A `struct traffic_owner_key`.
-    ///   - value: A `struct traffic_owner`.
-    package static func decodeOwner(
-        key: RawSpan,
-        value: RawSpan
-    ) throws(CaptureError) -> (serial: UInt64, owner: OwnerObservation) {
-        guard key.byteCount == MemoryLayout<traffic_owner_key>.size,
-            value.byteCount == MemoryLayout<traffic_owner>.size
-        else {
-            throw .malformed("owner record of \(key.byteCount) + \(value.byteCount) bytes")
+    /// The maps of records that did not go to the ring. The first two bits of a key tell in which of them it is:
+    /// `record_key()` and `copy_key()` in `closing.bpf.h`.
+    enum Place: UInt64, CaseIterable {
+        case deferred = 0
+        case deferredShared = 1
+        case released = 2
+        case releasedShared = 3
+
+        static let shift: UInt64 = 62
+
+        /// - Parameter key: Of an element of one of the maps.
+        init(ofKey key: UInt64) {
+            // All values of two bits are there.
+            self = Self(rawValue: key >> Self.shift) ?? .deferred
         }
-        let serial = key.unsafeLoadUnaligned(as: traffic_owner_key.self).serial
-        guard let owner = OwnerObservation(slot: value.unsafeLoadUnaligned(as: traffic_owner.self)), serial != 0 else {
-            throw .malformed("owner record without a process")
+
+        var map: String {
+            switch self {
+            case .deferred: "deferred"
+            case .deferredShared: "deferred_shared"
+            case .released: "released"
+            case .releasedShared: "released_shared"
+            }
         }
-        return (serial, owner)
+
+        var recordSize: Int {
+            switch self {
+            case .deferred, .released: TrafficRecord.size
+            case .deferredShared, .releasedShared: TrafficRecord.sharedSize
+            }
+        }
+
+        /// Copies of sockets that are still open.
+        var hasCopies: Bool { self == .released || self == .releasedShared }
     }
 
     /// Bytes that TCP has accepted and that no counter has yet. The kernel read the length of the stream before the
     /// counters, so the length may be too small.
-    private static func pendingSent(_ record: traffic_socket) -> UInt64 {
+    private static func pendingSent(_ record: traffic_socket, _ further: [OwnerObservation]) -> UInt64 {
         guard let length = record.sentLength, record.closed_boottime_ns == 0 else { return 0 }
-        return UInt64(max(0, Int32(bitPattern: length &- record.countedSent)))
+        let sentByFurther = UInt32(truncatingIfNeeded: further.reduce(UInt64(0)) { $0 &+ $1.payload.sent })
+        return UInt64(max(0, Int32(bitPattern: length &- record.countedSent &- sentByFurther)))
     }
 
     private static func role(_ number: UInt8) -> SocketRole {
@@ -115,7 +157,7 @@ package enum TrafficRecord {
 }
 
 extension AddressFamily {
-    fileprivate init?(_ number: UInt16) {
+    fileprivate init?(_ number: UInt8) {
         switch number {
         case 2: self = .ipv4
         case 10: self = .ipv6
@@ -231,11 +273,12 @@ extension traffic_socket {
         return isKnown ? UInt32(truncatingIfNeeded: self.stream_sent) : nil
     }
 
-    /// What the counters have of that stream, modulo 2^32: the same sum as `counted_sent()` in bpf/send.bpf.h.
+    /// What the counters have of that stream, modulo 2^32: the same sum as `counted_sent()` in bpf/send.bpf.h, but for the
+    /// further owners.
     fileprivate var countedSent: UInt32 {
         UInt32(
-            truncatingIfNeeded: self.owners.0.sent_bytes &+ self.owners.1.sent_bytes &+ self.overflow_sent_bytes
-                &+ self.unowned_sent_bytes &+ self.in_rows.sent_bytes
+            truncatingIfNeeded: self.owners.0.sent_bytes &+ self.owners.1.sent_bytes &+ self.unowned_sent_bytes
+                &+ self.in_rows.sent_bytes
         )
     }
 }

@@ -8,7 +8,7 @@ const losses = [
   ["ring full", ({ ring_full }) => ring_full, "records came late, none lost", true],
   ["in rows", ({ sockets_folded, calls_folded }) => plus(sockets_folded, calls_folded),
     "sockets and calls count for their process alone", true],
-  ["map full", ({ map_full }) => map_full, "owners, reads or packets found no room"],
+  ["map full", ({ map_full }) => map_full, "reads or packets found no room"],
   ["malformed", ({ records_malformed }) => records_malformed, "records could not be read"],
   ["reports", ({ reports_dropped, reports_rejected }) => plus(reports_dropped, reports_rejected),
     "reports dropped or rejected"],

@@ -26,7 +26,7 @@ extension TopState {
         let losses: [(String, UInt64, String)] = [
             ("ring full", loss.ringFull, "records came late, none lost"),
             ("in rows", loss.socketsFolded +| loss.callsFolded, "sockets and calls count for their process alone"),
-            ("map full", loss.mapFull, "owners, reads or packets found no room"),
+            ("map full", loss.mapFull, "reads or packets found no room"),
             ("malformed", loss.recordsMalformed, "records could not be read"),
             (
                 "reports", loss.reportsDropped +| loss.reportsRejected,

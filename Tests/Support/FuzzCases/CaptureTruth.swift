@@ -4,12 +4,15 @@ import TrafficModel
 /// What an observation must say about a kernel's record, number by number, as `bpf/include/traffic_abi.h` defines them.
 struct CaptureTruth {
     private let record: traffic_socket
+    /// The owners beyond those in `record`.
+    private let further: [traffic_owner]
     private let seesPackets: Bool
     private let isPacket: Bool
 
     /// - Parameter isPacket: Whether the socket is of AF_PACKET.
-    init(_ record: traffic_socket, seesPackets: Bool, isPacket: Bool) {
-        (self.record, self.seesPackets, self.isPacket) = (record, seesPackets, isPacket)
+    init(_ record: traffic_socket, _ further: [traffic_owner], seesPackets: Bool, isPacket: Bool) {
+        (self.record, self.further) = (record, further)
+        (self.seesPackets, self.isPacket) = (seesPackets, isPacket)
     }
 
     private var isTCP: Bool { !self.isPacket && self.record.protocol == 6 && self.record.type != 3 }
@@ -35,7 +38,8 @@ struct CaptureTruth {
         guard Self.bytes(seen.local) == Self.bytes(record.local_address),
             Self.bytes(seen.remote) == Self.bytes(record.remote_address)
         else { return "addresses \(seen.local) \(seen.remote)" }
-        let owners = [record.owners.0, record.owners.1].filter { $0.start_boottime_ns != 0 }.map(Self.owner)
+        let slots = [record.owners.0, record.owners.1] + self.further
+        let owners = slots.filter { $0.start_boottime_ns != 0 }.map(Self.owner)
         guard seen.owners == owners else { return "owners \(seen.owners)" }
         guard seen.wire == self.wire else { return "wire \(String(describing: seen.wire))" }
         guard seen.stream == self.stream, seen.tcp == self.counters else {
@@ -46,7 +50,7 @@ struct CaptureTruth {
         guard seen.connect?.beganAt == (isConnected ? record.connecting_boottime_ns : nil),
             seen.connect?.endedAt == (isConnected ? record.established_boottime_ns : nil)
         else { return "connect \(String(describing: seen.connect))" }
-        return seen.preexisting == self.has(bit: 0) && seen.isShared == self.has(bit: 1) ? nil : "flags \(record.flags)"
+        return seen.preexisting == self.has(bit: 0) ? nil : "flags \(record.flags)"
     }
 
     static func owner(_ slot: traffic_owner) -> OwnerObservation {
@@ -70,10 +74,12 @@ struct CaptureTruth {
     /// upper half of the values means that TCP is behind.
     private var pending: UInt64 {
         guard self.record.stream_sent >> 32 & 1 != 0, self.record.closed_boottime_ns == 0 else { return 0 }
-        let counted = [
-            self.record.owners.0.sent_bytes, self.record.owners.1.sent_bytes, self.record.overflow_sent_bytes,
-            self.record.unowned_sent_bytes, self.record.in_rows.sent_bytes,
-        ]
+        let counted =
+            [
+                self.record.owners.0.sent_bytes, self.record.owners.1.sent_bytes, self.record.unowned_sent_bytes,
+                self.record.in_rows.sent_bytes,
+            ]
+            + self.further.filter { $0.start_boottime_ns != 0 }.map(\.sent_bytes)
         let pending = (self.record.stream_sent &- counted.reduce(0, &+)) & 0xffff_ffff
         return pending < 0x8000_0000 ? pending : 0
     }

@@ -135,13 +135,10 @@ public final class Mover {
     }
 
     /// Tells the program to do something.
-    ///
-    /// - Parameter shares: Also sockets of more than two processes. If such a socket closes while the maps are full, the
-    ///   programs count a loss (`shared_lost`).
-    public func tellAnything(_ random: inout Seeded, shares: Bool) async throws {
+    public func tellAnything(_ random: inout Seeded) async throws {
         let size = Int.random(in: 1...3_000, using: &random)
         let command =
-            switch Int.random(in: 0..<(shares ? 6 : 5), using: &random) {
+            switch Int.random(in: 0..<6, using: &random) {
             case 0: "churn \(Int.random(in: 1...150, using: &random))"
             case 1: "hold \(Int.random(in: 1...40, using: &random))"
             case 2: "use \(Int.random(in: 1...40, using: &random))"
