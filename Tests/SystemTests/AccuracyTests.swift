@@ -2,7 +2,7 @@ import GroundTruth
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension ScenarioTests {
     /// The daemon's counts against the results of the generator's own calls. Tolerance: 0 bytes.
     @Suite(.needsBPF)
     struct AccuracyTests {
@@ -13,7 +13,7 @@ extension SystemTests {
 
         /// One daemon for all scenarios, as in scripts/accuracy.
         @Suite(.sharesDaemon)
-        struct ScenarioTests {
+        struct OneDaemonTests {
             @Test("every byte of every process and socket is counted, once", arguments: Machine.scenarios)
             func scenario(_ name: String) async throws {
                 let shared = try #require(SharedDaemon.ofSuite)

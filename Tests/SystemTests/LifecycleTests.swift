@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import TrafficModel
 
-extension SystemTests {
+extension ScenarioTests {
     /// The method `lifecycle`, which has no program on the path of a call or a packet. Tolerance: 0 bytes.
     @Suite(.needsBPF, .needs("python3"))
     struct LifecycleTests {

@@ -15,6 +15,11 @@ enum SystemTests {}
 @Suite(.tags(.kernel), .serialized, SocketFlood.needsRecords)
 enum SurfaceTests {}
 
+/// The scenarios of the generator, compared with what its calls returned. They disturb no other tests, and run one after
+/// the other in the process of ``SurfaceTests``, because those of ``SystemTests`` take longest.
+@Suite(.tags(.kernel), .serialized, SocketFlood.needsRecords)
+enum ScenarioTests {}
+
 /// What this machine lets the tests do. Each property is probed once.
 enum Machine {
     /// The programs of the same build as the tests.
