@@ -387,7 +387,7 @@ struct traffic_fixed_settings {
 	/* a TCP socket leaves its totals when its last file is gone: see closing.bpf.h and CapturePlan.swift */
 	__u32 leaves_totals;
 	__u32 sees_releases; /* a program sees the end of sockets other than TCP */
-	__u32 deferred_limit; /* capacity of `deferred`, of which a payer may fill a part */
+	__u32 deferred_limit; /* so many places of `deferred` are divided among the payers: its capacity, or less */
 	__u32 pad;
 };
 
