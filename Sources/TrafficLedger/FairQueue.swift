@@ -70,19 +70,19 @@ struct FairQueue<Element: Codable & Sendable>: Codable, Sendable {
 /// Decides which users lose entries when all users together have too many.
 enum FairShare {
     /// How many entries each user keeps: at most as many as one user may have, and together as many as all may have.
-    static func kept<User: Hashable>(of counts: [User: Int], within limit: UserLimit) -> [User: Int] {
+    static func kept<User: Hashable & Comparable>(of counts: [User: Int], within limit: UserLimit) -> [User: Int] {
         let own = counts.mapValues { min($0, limit.ofUser) }
         return own.merging(self.surplus(of: own, limit: limit.inAll), uniquingKeysWith: -)
     }
 
     /// How many entries each user has to give up, so that at most `limit` entries are left. The users with the most
-    /// entries come down to one common number. If there are more users than places, some users keep one entry and the
-    /// others keep none.
+    /// entries come down to one common number. If there are more users than places, the first of them keep one entry and
+    /// the others keep none.
     ///
     /// - Complexity: O(*n* log *n*) in the number of users, so that a flood of made-up users can't make the cost
     ///   quadratic.
     /// - Returns: Only users who give up something.
-    static func surplus<User: Hashable>(of counts: [User: Int], limit: Int) -> [User: Int] {
+    static func surplus<User: Hashable & Comparable>(of counts: [User: Int], limit: Int) -> [User: Int] {
         guard counts.values.reduce(0, +) > limit else { return [:] }
         var room = limit
         var level = 0
@@ -92,11 +92,8 @@ enum FairShare {
             room -= count
         }
         if level > 0 { return counts.compactMapValues { $0 > level ? $0 - level : nil } }
-        var places = limit
-        return counts.mapValues { count in
-            places -= 1
-            return places >= 0 ? count - 1 : count
-        }
-        .filter { $0.value > 0 }
+        let keeping = Set(counts.keys.sorted().prefix(limit))
+        return counts.reduce(into: [:]) { $0[$1.key] = keeping.contains($1.key) ? $1.value - 1 : $1.value }
+            .filter { $0.value > 0 }
     }
 }

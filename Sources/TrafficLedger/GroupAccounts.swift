@@ -46,6 +46,16 @@ struct GroupAccounts: Codable {
             (self.number, self.beganAt, self.series) = (number, boottime, series)
         }
 
+        /// All processes of the life have ended.
+        mutating func goOn(with life: GroupLife) {
+            self.bytes += life.bytes
+            self.explained +|= life.explained
+            // A series may have had more lives than this one, and nobody knows what those had. All begin anew.
+            self.beforeSeries = self.bytes
+            self.exited.bytes += life.bytes
+            self.exited.explained +|= life.explained
+        }
+
         var hasExited: Bool { self.exited.processes > 0 || self.exited.bytes != ByteCounts() }
     }
 
@@ -123,14 +133,14 @@ struct GroupAccounts: Codable {
         }
     }
 
-    /// The process is no longer listed.
-    mutating func fold(_ process: consuming ProcessAccount) {
-        process.join(&self)
-        guard let group = process.leave(&self) else { return }
+    /// A process that has left the group is no longer listed.
+    ///
+    /// - Parameter moved: All that the process has moved, in this group and others.
+    mutating func fold(_ moved: ProcessAccount.Moved, into group: ProcessGroup) {
         self.change(group) { account in
             account.exited.processes += 1
-            account.exited.bytes += process.bytes.settled
-            account.exited.explained +|= process.explained
+            account.exited.bytes += moved.bytes.settled
+            account.exited.explained +|= moved.explained
         }
     }
 
@@ -225,16 +235,12 @@ struct GroupAccounts: Codable {
     mutating func goOn(with totals: GroupTotals, endedProcesses: [ProcessGroup: Int], lastLife: UInt64) {
         self.lives = lastLife
         for life in totals.lives {
+            // To a program that knew more of groups, this one may have been two.
+            guard self.accounts.changeInPlace(life.group, { $0.goOn(with: life) }) == nil else { continue }
             let series = self.series.begin(life.group)
             var account = Account(number: life.number, at: life.beganBoottimeNanoseconds, series: series)
-            (account.bytes, account.explained) = (life.bytes, life.explained)
-            // A series may have had more lives than this one, and nobody knows what those had. All begin anew.
-            account.beforeSeries = life.bytes
-            account.exited = Exited(
-                processes: endedProcesses[life.group] ?? 0,
-                bytes: life.bytes,
-                explained: life.explained
-            )
+            account.goOn(with: life)
+            account.exited.processes = endedProcesses[life.group] ?? 0
             self.departures += 1
             account.lastDeparture = self.departures
             self.accounts[life.group] = account

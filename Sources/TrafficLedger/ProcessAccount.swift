@@ -136,6 +136,8 @@ struct ProcessAccount: Codable {
         self.bytes.pendingSent +|= bytes
     }
 
+    var moved: Moved { Moved(bytes: self.bytes, explained: self.explained) }
+
     /// What the process has moved since it joined its group; without a group, since it left the last one.
     var sinceItJoined: Moved {
         Moved(

@@ -149,22 +149,25 @@ struct ProcessTable: Sendable, Codable {
 
     /// Nothing more will be found out: every process joins the group of what is known.
     mutating func groupAll() {
-        var index = self.accounts.values.startIndex
-        while index != self.accounts.values.endIndex {
+        for process in self.ungrouped {
+            guard let index = self.accounts.index(forKey: process) else { continue }
             self.accounts.values[index].join(&self.groups)
-            self.accounts.values.formIndex(after: &index)
         }
+    }
+
+    /// In order, because one group may take the last room: the same events give the same groups.
+    private var ungrouped: [ProcessIdentity] {
+        self.accounts.values.lazy.filter { $0.group == nil }.map(\.identity).sorted()
     }
 
     // MARK: Time
 
     mutating func tick(at boottime: UInt64, seconds: Double) {
         self.groups.tick(at: boottime)
-        var index = self.accounts.values.startIndex
-        while index != self.accounts.values.endIndex {
-            self.accounts.values[index].tick(seconds: seconds)
+        self.accounts.forEachInPlace { $0.tick(seconds: seconds) }
+        for process in self.ungrouped {
+            guard let index = self.accounts.index(forKey: process) else { continue }
             self.accounts.values[index].joinInTime(&self.groups, at: boottime)
-            self.accounts.values.formIndex(after: &index)
         }
         self.inquiries.tick(boottime: boottime, processes: self.accounts.values)
     }
@@ -189,7 +192,8 @@ struct ProcessTable: Sendable, Codable {
         }
         // Processes that ended between the same two ticks are in the order of the wall clock.
         gone.sort {
-            ($0.boottime, $0.wall?.nanosecondsSinceEpoch ?? 0) < ($1.boottime, $1.wall?.nanosecondsSinceEpoch ?? 0)
+            ($0.boottime, $0.wall?.nanosecondsSinceEpoch ?? 0, $0.identity)
+                < ($1.boottime, $1.wall?.nanosecondsSinceEpoch ?? 0, $1.identity)
         }
         var counts: [PayingUser: Int] = [:]
         for process in gone { counts[process.user, default: 0] += 1 }
@@ -200,10 +204,16 @@ struct ProcessTable: Sendable, Codable {
             let isSurplus = (surplus[process.user] ?? 0) > 0
             if isSurplus { surplus[process.user]? -= 1 }
             guard isSurplus || process.boottime < moment else { continue }
-            if let account = self.accounts.removeValue(forKey: process.identity) { self.groups.fold(account) }
+            self.fold(process.identity)
             folded.append(process.identity)
         }
         return folded
+    }
+
+    private mutating func fold(_ process: ProcessIdentity) {
+        guard var account = self.accounts.removeValue(forKey: process) else { return }
+        account.join(&self.groups)
+        if let group = account.leave(&self.groups) { self.groups.fold(account.moved, into: group) }
     }
 
     // MARK: Readers

@@ -2,7 +2,7 @@
 ///
 /// The start time is `task_struct.start_boottime` of the thread group leader, in nanoseconds since boot (suspend
 /// included), as field 22 of `/proc/PID/stat` shows it in clock ticks.
-public struct ProcessIdentity: Hashable, Sendable, Codable {
+public struct ProcessIdentity: Hashable, Sendable, Codable, Comparable {
     /// Thread group id in the initial PID namespace. 0 is the kernel itself.
     public var pid: Int32
     public var startBoottimeNanoseconds: UInt64
@@ -15,6 +15,11 @@ public struct ProcessIdentity: Hashable, Sendable, Codable {
     /// `PID-START`. A text, because readers with 53-bit numbers (JavaScript, jq) round the start from 104 days after
     /// boot on.
     public var name: String { "\(self.pid)-\(self.startBoottimeNanoseconds)" }
+
+    /// The process that began first is the smaller one.
+    public static func < (a: ProcessIdentity, b: ProcessIdentity) -> Bool {
+        (a.startBoottimeNanoseconds, a.pid) < (b.startBoottimeNanoseconds, b.pid)
+    }
 
     package enum CodingKeys: String, CodingKey {
         case pid

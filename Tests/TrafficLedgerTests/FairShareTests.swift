@@ -24,5 +24,7 @@ struct FairShareTests {
         let surplus = FairShare.surplus(of: counts, limit: 20)
         let left = counts.map { $0.value - surplus[$0.key, default: 0] }
         #expect(left.reduce(0, +) == 20 && left.allSatisfy { $0 == 0 || $0 == 1 })
+        // The first of them keep it, so that the same events leave the same entries.
+        #expect(surplus.keys.sorted() == [7] + Array(20..<50))
     }
 }

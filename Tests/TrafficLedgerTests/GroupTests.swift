@@ -37,6 +37,25 @@ struct GroupTests {
         f.tick()
     }
 
+    @Test("processes without details join groups in the order of their starts, whatever the order of their sockets")
+    func joiningOrder() throws {
+        var names: Set<[String]> = []
+        for seed in UInt64(0)..<8 {
+            var f = F()
+            f.ledger = Ledger(retention: .init(groupLimit: .init(3, inAll: 9)))
+            f.tick()
+            var random = Seeded(seed)
+            for pid in (Int32(1)...20).shuffled(using: &random) {
+                let process = ProcessIdentity(pid: pid, startBoottimeNanoseconds: 100 - UInt64(pid))
+                let owner = OwnerObservation(identity: process, name: "app\(pid)", uid: 7)
+                f.absorb(F.socket(UInt64(pid), [owner]))
+            }
+            for _ in 1...30 { f.tick() }
+            names.insert(f.balance.groups.lives.map(\.group.name))
+        }
+        #expect(names == [["app20", "app19", "app18", "_other"]])
+    }
+
     @Test("a user's name may come late, change and go, for listed processes and for the next one")
     func userNames() {
         var f = F()
