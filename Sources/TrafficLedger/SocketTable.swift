@@ -1,16 +1,8 @@
 import TrafficModel
 import TrafficReport
 
-/// The sockets that the ledger knows. A socket has one phase at a time, and only this table moves it on:
-///
-/// ```
-/// open ──────── end ───────> ended ─────── age, limit ──────> late ──────── age, limit ──────> forgotten
-///  │ ^                         ^
-///  │ │                         │ end
-///  │ └── seen again ─────┬─────┴─────────────┐
-///  v                     │                   │
-/// missing 3 times ─> presumed ─ age, limit ─> recoverable ─ limit, or end without a record ─> forgotten
-/// ```
+/// The sockets that the ledger knows. A socket has one phase at a time, and only this table moves it on, as
+/// `ARCHITECTURE.md` shows: open, ended or presumed (to have closed), then recoverable or late, then forgotten.
 ///
 /// Open, ended and presumed sockets are listed. ``accounts`` has those and the recoverable ones: if the ledger sees such
 /// a socket again, its account goes on, because its bytes would count twice otherwise. ``late`` has what reports are
@@ -21,8 +13,8 @@ import TrafficReport
 struct SocketTable: Sendable, Codable {
     typealias ClaimResult = (verdict: Coverage.Verdict, growth: PayloadBytes, wire: UInt64)
 
-    /// Limits the recoverable sockets, of all users together. Beyond, the user with the most loses the oldest.
-    static let recoverableLimit = 1_024
+    /// Limits the recoverable sockets. Beyond, the user with the most loses the oldest.
+    static let recoverableLimit = UserLimit(1_024, inAll: 4_096)
 
     private(set) var accounts: [UInt64: SocketAccount] = [:]
     /// The listed and the late sockets by cookie, which is how a report names a socket.
@@ -120,17 +112,30 @@ struct SocketTable: Sendable, Codable {
     /// Notes which open sockets the census lacks.
     ///
     /// - Returns: Those that were missing so often that they must have closed, by serial.
-    mutating func note(_ census: SocketCensus) -> ArraySlice<UInt64> {
+    mutating func note(_ census: SocketCensus) -> [UInt64] {
         let lacking = self.accounts.values.lazy.filter { account in
             let socket = account.observation
             return !account.isClosed && !census.serials.contains(socket.serial)
                 && census.covers(socket.transport, in: socket.networkNamespace)
         }
         let missing = self.absences.note(lacking.map(\.observation.serial))
-        // A census of some sockets may miss a living one that has left the kernel's tables. So no more are presumed
-        // than have room: beyond that, the bytes of one that comes back would count twice. The others stay listed.
-        guard census.namespaces != nil else { return missing[...] }
-        return missing.prefix(max(0, Self.recoverableLimit - self.accounts.values.count { $0.isPresumed }))
+        guard census.namespaces != nil else { return missing }
+        // A census of some sockets may miss a living one that has left the kernel's tables. So of each user no more are
+        // presumed than have room: beyond that, the bytes of one that comes back would count twice. The others stay
+        // listed.
+        var presumed: [PayingUser: Int] = [:]
+        for account in self.accounts.values where account.isPresumed {
+            presumed[account.observation.payer, default: 0] += 1
+        }
+        var room = Self.recoverableLimit.inAll - presumed.values.reduce(0, +)
+        return missing.filter { serial in
+            guard let payer = self.accounts[serial]?.observation.payer, room > 0,
+                presumed[payer, default: 0] < Self.recoverableLimit.ofUser
+            else { return false }
+            presumed[payer, default: 0] += 1
+            room -= 1
+            return true
+        }
     }
 
     // MARK: Leaving the list
@@ -162,8 +167,8 @@ struct SocketTable: Sendable, Codable {
                 continue
             }
             self.accounts.changeInPlace(serial) { $0.becomeRecoverable() }
-            let limit = UserLimit(Self.recoverableLimit, inAll: Self.recoverableLimit)
-            let surplus = self.recoverable.append(serial, of: account.observation.payer, within: limit, slack: 0)
+            let payer = account.observation.payer
+            let surplus = self.recoverable.append(serial, of: payer, within: Self.recoverableLimit, slack: 0)
             taken += surplus.compactMap { self.accounts.removeValue(forKey: $0) }
         }
         return taken

@@ -149,7 +149,7 @@ struct SocketTableTests {
     @Test("a census of some sockets presumes no more than have room, and no byte counts twice")
     func roomOfPartialCensus() throws {
         var f = F()
-        let (more, limit) = (UInt64(30), UInt64(SocketTable.recoverableLimit))
+        let (more, limit) = (UInt64(30), UInt64(SocketTable.recoverableLimit.ofUser))
         for serial in 1...limit + more { f.absorb(F.socket(serial, [F.owner(Self.one, sent: 1)], networkNamespace: 7)) }
         f.tick()
         let census = CaptureEvent.census(SocketCensus([], namespaces: [7]))
@@ -169,16 +169,49 @@ struct SocketTableTests {
         #expect(f.snapshot.totals.bytes.payload.sent == limit + more)
     }
 
+    @Test("a user with too many missing sockets takes no room from others, and all together have a limit")
+    func roomOfUsers() {
+        var f = F()
+        let limit = SocketTable.recoverableLimit
+        let users = UInt32(limit.inAll / limit.ofUser + 1)
+        var serial: UInt64 = 0
+        /// As many sockets as a user may have missing, and one more; of the last user, one.
+        for user in 1...users {
+            for _ in 0..<(user == users ? 1 : limit.ofUser + 1) {
+                serial += 1
+                let owner = OwnerObservation(identity: F.process(Int32(user)), name: "app", uid: user)
+                f.absorb(F.socket(serial, [owner], networkNamespace: 7))
+            }
+        }
+        func presumed() -> [UInt32?: Int] {
+            Dictionary(grouping: f.ledger.sockets.accounts.values.filter(\.isPresumed), by: \.observation.payer.uid)
+                .mapValues(\.count)
+        }
+        // First those of the first user alone: the others are still there.
+        func census(missing: ClosedRange<UInt64>) -> CaptureEvent {
+            .census(SocketCensus(Set(1...serial).subtracting(missing), namespaces: [7]))
+        }
+        let ofUser = UInt64(limit.ofUser)
+        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(census(missing: 1...ofUser + 1)) }
+        #expect(presumed() == [1: limit.ofUser])
+        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(census(missing: 1...2 * (ofUser + 1))) }
+        #expect(presumed() == [1: limit.ofUser, 2: limit.ofUser])
+        for _ in 0..<CaptureEvent.censusesUntilClosed { f.absorb(census(missing: 1...serial)) }
+        #expect(presumed().values.allSatisfy { $0 <= limit.ofUser })
+        #expect(presumed().values.reduce(0, +) == limit.inAll)
+        #expect(f.ledger.sockets.accounts.count == Int(serial))
+    }
+
     @Test("audits keep what sockets moved that had to be forgotten: beyond the room, and with their capture")
     func audits() throws {
         var f = F()
-        let count = UInt64(SocketTable.recoverableLimit) + 30
+        let count = UInt64(SocketTable.recoverableLimit.ofUser) + 30
         for serial in 1...count { f.absorb(F.socket(serial, [F.owner(Self.one, sent: 1)])) }
         f.tick()
         f.absorb(.missing(Array(1...count)))
         f.tick()
         f.tick(after: 10)
-        #expect(f.ledger.sockets.recoverable.count == SocketTable.recoverableLimit)
+        #expect(f.ledger.sockets.recoverable.count == SocketTable.recoverableLimit.ofUser)
         #expect(try Self.audited(f) == Int64(count))
         f.absorb(F.socket(count + 1, [F.owner(Self.one, sent: 1)]))
         f.tick()
