@@ -273,15 +273,15 @@ extension HistoryAmounts: Row {
 
     fileprivate func writeOthers(to sink: inout some FieldSink) {
         let counts: EndpointCounts? = if case .messages(let counts) = self { counts } else { nil }
-        sink.number(EndpointCounts.CodingKeys.requests, counts?.requests)
-        sink.number(EndpointCounts.CodingKeys.ended, counts?.ended)
-        sink.number(EndpointCounts.CodingKeys.failures, counts?.failures)
-        sink.number(EndpointCounts.CodingKeys.sentMessage, counts?.sent.message)
-        sink.number(EndpointCounts.CodingKeys.receivedMessage, counts?.received.message)
-        sink.number(EndpointCounts.CodingKeys.sentHeader, counts?.sent.header)
-        sink.number(EndpointCounts.CodingKeys.receivedHeader, counts?.received.header)
-        sink.number(EndpointCounts.CodingKeys.sentBody, counts?.sent.body)
-        sink.number(EndpointCounts.CodingKeys.receivedBody, counts?.received.body)
+        sink.number(EndpointCounts.HistoryKeys.requests, counts?.requests)
+        sink.number(EndpointCounts.HistoryKeys.ended, counts?.ended)
+        sink.number(EndpointCounts.HistoryKeys.failures, counts?.failures)
+        sink.number(EndpointCounts.HistoryKeys.sentMessage, counts?.sent.message)
+        sink.number(EndpointCounts.HistoryKeys.receivedMessage, counts?.received.message)
+        sink.number(EndpointCounts.HistoryKeys.sentHeader, counts?.sent.header)
+        sink.number(EndpointCounts.HistoryKeys.receivedHeader, counts?.received.header)
+        sink.number(EndpointCounts.HistoryKeys.sentBody, counts?.sent.body)
+        sink.number(EndpointCounts.HistoryKeys.receivedBody, counts?.received.body)
         let packets: InterfaceCounts? = if case .packets(let counts) = self { counts } else { nil }
         sink.number(InterfaceCounts.CodingKeys.sentBytes, packets?.sentBytes)
         sink.number(InterfaceCounts.CodingKeys.receivedBytes, packets?.receivedBytes)

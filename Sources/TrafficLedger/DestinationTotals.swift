@@ -29,14 +29,10 @@ struct DestinationTotals: Codable {
         var growth: ByteCounts
     }
 
-    private struct ClassName: Hashable, Codable {
-        var text: String
-    }
-
     var configuration: LedgerConfiguration
     private var hostAddresses: Set<InternetAddress> = []
     private var scopes: [SocketScope: ByteCounts] = [:]
-    private var named: [ClassName: ByteCounts] = [:]
+    private var named: [String: ByteCounts] = [:]
     private var waiting: [Waiting] = []
     private var waitingOfUser: [PayingUser: Int] = [:]
 
@@ -50,8 +46,8 @@ struct DestinationTotals: Codable {
         for (name, bytes) in balance.byScope {
             if let scope = SocketScope(rawValue: name) { self.scopes[scope] = bytes }
         }
-        for (name, bytes) in balance.byClass where self.named[ClassName(text: name)] != nil {
-            self.named[ClassName(text: name)] = bytes
+        for (name, bytes) in balance.byClass where self.named[name] != nil {
+            self.named[name] = bytes
         }
     }
 
@@ -59,7 +55,7 @@ struct DestinationTotals: Codable {
     mutating func renewClasses() {
         let before = self.named
         self.named = [:]
-        for name in self.classes.names.map(ClassName.init) {
+        for name in self.classes.names {
             self.named[name] = before[name] ?? ByteCounts(retransmitted: 0)
         }
     }
@@ -135,7 +131,7 @@ struct DestinationTotals: Codable {
     /// The only place where bytes are added to the sum of a scope or a class.
     mutating func add(_ growth: ByteCounts, to destination: Destination) {
         self.scopes[destination.scope, default: ByteCounts()] += growth
-        if let name = destination.addressClass { self.named[ClassName(text: name), default: ByteCounts()] += growth }
+        if let name = destination.addressClass { self.named[name, default: ByteCounts()] += growth }
     }
 
     var byScope: [String: ByteCounts] {
@@ -145,6 +141,6 @@ struct DestinationTotals: Codable {
     /// `nil` where there are no classes.
     var byClass: [String: ByteCounts]? {
         guard !self.classes.isEmpty else { return nil }
-        return Dictionary(uniqueKeysWithValues: self.named.map { ($0.key.text, $0.value) })
+        return self.named
     }
 }

@@ -17,8 +17,6 @@ struct InterfaceSums: Codable {
     }
 
     /// The name of a series: that of the interface, or of all that a container engine names at random.
-    ///
-    /// A type of its own, because a checkpoint can't have dictionaries with keys of text.
     private struct InterfaceName: Hashable, Codable {
         let text: String
 

@@ -79,9 +79,11 @@ extension Ledger {
             bytes: self.totals.settled,
             byScope: self.destinations.byScope.mapValues(\.settled),
             byClass: (self.destinations.byClass ?? [:]).mapValues(\.settled),
-            groups: self.processes.totals(unowned: self.unowned)
+            groups: self.groupTotals
         )
     }
+
+    var groupTotals: GroupTotals { self.processes.totals(unowned: self.unowned) }
 
     /// What monitoring systems get, as of the last tick or look. Takes time for each process, group and endpoint.
     public func metrics(

@@ -50,10 +50,10 @@ public struct Ledger: Sendable, Codable {
 
     init(_ sums: LedgerSums, _ configuration: LedgerConfiguration) {
         self.init(retention: configuration.retention, classes: configuration.classes)
-        let balance = sums.balance(countingSince: Timestamp(nanosecondsSinceEpoch: 0))
+        let balance = sums.balance
         self.lastTick = Moment(wall: balance.takenAt, boottime: balance.takenBoottimeNanoseconds)
         self.seriesSince = balance.takenAt
-        (self.totals, self.unowned) = (balance.bytes, balance.groups.unowned)
+        (self.totals, self.unowned) = (balance.bytes, balance.groups.withoutProcess)
         self.destinations.goOn(with: balance)
         self.processes = ProcessTable(
             configuration,
@@ -103,16 +103,6 @@ public struct Ledger: Sendable, Codable {
         self.rowGeneration = 0
         self.loss.uncountedNanoseconds +|= uncountedNanoseconds
         self.earlierLoss = self.loss
-    }
-
-    /// A ledger with the same balance and without sockets, and of reports with the sums alone: the others are most of a
-    /// large ledger.
-    public var withoutSockets: Ledger {
-        var sums = self
-        sums.sockets = SocketTable()
-        sums.forgottenSockets = ForgottenSockets()
-        sums.reports = self.reports.sumsAlone
-        return sums
     }
 
     public mutating func absorb(_ event: CaptureEvent) {

@@ -1,6 +1,6 @@
 /// The sums of a count at one moment: what history and metrics need, and nothing of single sockets. A snapshot of many
 /// sockets takes long to make; a balance does not.
-public struct Balance: Sendable, Hashable {
+public struct Balance: Sendable, Hashable, Codable {
     /// Every byte from before this time is counted.
     public var takenAt: Timestamp
     /// The same time on `CLOCK_BOOTTIME`.
@@ -81,7 +81,7 @@ public struct Balance: Sendable, Hashable {
             let counts = sum.counts.growth(since: before)
             if counts != EndpointCounts() { growth.byEndpoint[sum.endpoint] = counts }
         }
-        var before = Dictionary(uniqueKeysWithValues: earlier.groups.lives.map { ($0.number, $0.bytes) })
+        var before = Dictionary(earlier.groups.lives.map { ($0.number, $0.bytes) }, uniquingKeysWith: +)
         for life in self.groups.lives {
             let bytes = life.bytes.growth(since: before.removeValue(forKey: life.number) ?? ByteCounts())
             if bytes.hasBytes { growth.byGroup[life.group, default: ByteCounts()] += bytes }

@@ -168,16 +168,15 @@ extension CaptureLoss: Codable {
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(self.ringFull, forKey: .ringFull)
-        // As they are decoded, for a coder that writes no names.
-        try container.encodeIfPresent(self.socketsFolded, forKey: .socketsFolded)
-        try container.encodeIfPresent(self.callsFolded, forKey: .callsFolded)
+        try container.encode(self.socketsFolded, forKey: .socketsFolded)
+        try container.encode(self.callsFolded, forKey: .callsFolded)
         try container.encode(self.mapFull, forKey: .mapFull)
         try container.encode(self.recordsMalformed, forKey: .recordsMalformed)
         try container.encode(self.reportsDropped, forKey: .reportsDropped)
         try container.encode(self.reportsRejected, forKey: .reportsRejected)
         try container.encode(self.countersBackwards, forKey: .countersBackwards)
         try container.encode(self.missedRuns, forKey: .missedRuns)
-        try container.encodeIfPresent(self.readsFailed, forKey: .readsFailed)
-        try container.encodeIfPresent(self.uncountedNanoseconds, forKey: .uncountedNanoseconds)
+        try container.encode(self.readsFailed, forKey: .readsFailed)
+        try container.encode(self.uncountedNanoseconds, forKey: .uncountedNanoseconds)
     }
 }

@@ -1,5 +1,5 @@
 /// One endpoint of one service, by its whole name: as in its ``EndpointUsage``.
-public struct ServiceEndpoint: Sendable, Hashable {
+public struct ServiceEndpoint: Sendable, Hashable, Codable {
     public var process: ProcessGroup
     public var role: EndpointRole
     public var host: String
@@ -26,7 +26,7 @@ public struct ServiceEndpoint: Sendable, Hashable {
 }
 
 /// What an endpoint has counted since its first report.
-public struct EndpointSum: Sendable, Hashable {
+public struct EndpointSum: Sendable, Hashable, Codable {
     public var endpoint: ServiceEndpoint
     public var counts: EndpointCounts
 
@@ -36,7 +36,7 @@ public struct EndpointSum: Sendable, Hashable {
 }
 
 /// The numbers of an endpoint that history and alerts need.
-public struct EndpointCounts: Sendable, Hashable {
+public struct EndpointCounts: Sendable, Hashable, Codable {
     public var requests: UInt64
     /// Exchanges that ended, in whatever way, and those of them that failed.
     public var ended: UInt64
@@ -92,7 +92,7 @@ public struct EndpointCounts: Sendable, Hashable {
 ///
 /// Cookies are a part of the header, and TLS belongs to no message. In history both would take room in each row, also in
 /// those that have none.
-public struct MessageParts: Sendable, Hashable {
+public struct MessageParts: Sendable, Hashable, Codable {
     public var header: UInt64
     public var body: UInt64
     /// Request and status lines, and framing.

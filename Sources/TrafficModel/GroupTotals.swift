@@ -3,7 +3,7 @@
 /// The bytes of a process move between the rows of a snapshot: from its own row to the row of ended processes. They never
 /// leave their group, so a group's sum never falls. A process's bytes count once the daemon knows the process; until then
 /// they are in ``unknown``. The lives of groups, ``endedLives``, ``unknown`` and ``unowned`` add up to ``Balance/bytes``.
-public struct GroupTotals: Sendable, Hashable {
+public struct GroupTotals: Sendable, Hashable, Codable {
     public var lives: [GroupLife]
     /// By user, what the groups had moved whose lives are over: the user had too many groups, and none of their processes
     /// is listed any more. Never falls. `nil`: of several users.
@@ -25,10 +25,13 @@ public struct GroupTotals: Sendable, Hashable {
         self.unknown = unknown
         self.unowned = unowned
     }
+
+    /// ``unknown`` and ``unowned``, for a count that has lost the processes and sockets.
+    package var withoutProcess: ByteCounts { (self.unowned + self.unknown).settled }
 }
 
 /// A group from its first process until it is forgotten. A group may have a second life, which begins at 0 again.
-public struct GroupLife: Sendable, Hashable {
+public struct GroupLife: Sendable, Hashable, Codable {
     public var group: ProcessGroup
     /// Unique among all lives of all groups, and later lives have higher numbers.
     public var number: UInt64

@@ -44,10 +44,10 @@ public enum HistoryAmounts: Sendable, Hashable {
 
 extension HistoryAmounts: Decodable {
     public init(from decoder: any Decoder) throws {
-        let messages = try decoder.container(keyedBy: EndpointCounts.CodingKeys.self)
+        let messages = try decoder.container(keyedBy: EndpointCounts.HistoryKeys.self)
         let packets = try decoder.container(keyedBy: InterfaceCounts.CodingKeys.self)
         if messages.contains(.requests) {
-            self = .messages(try EndpointCounts(from: decoder))
+            self = .messages(try EndpointCounts(messages))
         } else if packets.contains(.sentPackets) {
             self = .packets(try InterfaceCounts(from: decoder))
         } else {
@@ -56,8 +56,9 @@ extension HistoryAmounts: Decodable {
     }
 }
 
-extension EndpointCounts: Decodable {
-    package enum CodingKeys: String, CodingKey {
+extension EndpointCounts {
+    /// The fields of a row of history.
+    package enum HistoryKeys: String, CodingKey {
         case requests, ended, failures
         case sentMessage = "sent_message_bytes"
         case receivedMessage = "received_message_bytes"
@@ -67,10 +68,9 @@ extension EndpointCounts: Decodable {
         case receivedBody = "received_body_bytes"
     }
 
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        func number(_ key: CodingKeys) throws -> UInt64 { try container.decode(UInt64.self, forKey: key) }
-        func parts(_ message: CodingKeys, _ header: CodingKeys, _ body: CodingKeys) throws -> MessageParts {
+    fileprivate init(_ container: KeyedDecodingContainer<HistoryKeys>) throws {
+        func number(_ key: HistoryKeys) throws -> UInt64 { try container.decode(UInt64.self, forKey: key) }
+        func parts(_ message: HistoryKeys, _ header: HistoryKeys, _ body: HistoryKeys) throws -> MessageParts {
             let (header, body) = (try number(header), try number(body))
             return MessageParts(header: header, body: body, rest: try number(message) -| header -| body)
         }

@@ -2,7 +2,7 @@
 ///
 /// These are the kernel's own counters: they do not depend on how trafficd counts, have what passed without a daemon, and
 /// have the link headers that no socket has.
-public struct InterfaceTotals: Sendable, Hashable {
+public struct InterfaceTotals: Sendable, Hashable, Codable {
     public var lives: [InterfaceLife]
     /// Of interfaces that are gone and no longer in ``lives``. Never falls.
     public var endedLives: InterfaceCounts
@@ -32,7 +32,7 @@ public struct InterfaceTotals: Sendable, Hashable {
 }
 
 /// An interface from its first round until it is forgotten.
-public struct InterfaceLife: Sendable, Hashable {
+public struct InterfaceLife: Sendable, Hashable, Codable {
     /// The present one. An interface may get another.
     public var name: String
     /// Unique among all lives of all interfaces.

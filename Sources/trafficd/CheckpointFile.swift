@@ -11,55 +11,49 @@ struct Checkpoint {
     var countingSince: Timestamp
     /// Where the capture is pinned.
     var pinDirectory: String
-    /// As ``Ledger/sums()``, for programs of other versions.
-    var sums: [UInt8]
-    /// As ``Ledger/checkpoint()``.
+    /// As ``Ledger/checkpoint()``, or ``Ledger/sums()``.
     var ledger: [UInt8]
 
-    /// The first line of the file, as JSON. The sums come after it, and then the ledger.
+    /// The first line of the file, as JSON. The ledger comes after it.
     private struct Head: Codable {
         var position: CapturePosition
         var countingSinceNanoseconds: Int64
         var pinDirectory: String
-        var sumsLength: Int
     }
 
-    init(position: CapturePosition, countingSince: Timestamp, pinDirectory: String, ledger: Ledger) {
-        (self.position, self.countingSince, self.pinDirectory) = (position, countingSince, pinDirectory)
-        (self.sums, self.ledger) = (ledger.sums(), ledger.checkpoint())
+    init(position: CapturePosition, countingSince: Timestamp, pinDirectory: String, ledger: [UInt8]) {
+        (self.position, self.countingSince) = (position, countingSince)
+        (self.pinDirectory, self.ledger) = (pinDirectory, ledger)
     }
 
     init(bytes: [UInt8]) throws(CheckpointError) {
         let end = bytes.firstIndex(of: UInt8(ascii: "\n")) ?? bytes.endIndex
-        guard let head = try? JSONDecoder().decode(Head.self, from: Data(bytes[..<end])), head.sumsLength >= 0 else {
+        guard let head = try? JSONDecoder().decode(Head.self, from: Data(bytes[..<end])) else {
             throw .notACheckpoint
         }
         self.position = head.position
         self.countingSince = Timestamp(nanosecondsSinceEpoch: head.countingSinceNanoseconds)
         self.pinDirectory = head.pinDirectory
-        let values = bytes[end...].dropFirst()
-        self.sums = Array(values.prefix(head.sumsLength))
-        self.ledger = Array(values.dropFirst(head.sumsLength))
+        self.ledger = Array(bytes[end...].dropFirst())
     }
 
     func bytes() throws -> [UInt8] {
         let head = Head(
             position: self.position,
             countingSinceNanoseconds: self.countingSince.nanosecondsSinceEpoch,
-            pinDirectory: self.pinDirectory,
-            sumsLength: self.sums.count
+            pinDirectory: self.pinDirectory
         )
-        return try Array(JSONEncoder().encode(head)) + [UInt8(ascii: "\n")] + self.sums + self.ledger
+        return try Array(JSONEncoder().encode(head)) + [UInt8(ascii: "\n")] + self.ledger
     }
 }
 
 /// The file with the last ``Checkpoint``. It is on a file system in memory, like all of the runtime directory: what the
 /// kernel counted ends with the machine, too. So nothing needs to reach a disk.
 ///
-/// Beside it are small ones, without sockets, of the counts that history has: the next daemon hands over what came later.
+/// Beside it are small ones, with the sums alone, of the counts that history has: the next daemon hands over what came later.
 struct CheckpointFile {
     let path: String
-    /// The checkpoint when the last minute was handed to history, which may not have written it yet.
+    /// The sums when the last minute was handed to history, which may not have written it yet.
     private var handed: String { self.path + ".handed" }
     /// The same of the last minute that is in history for certain.
     private var written: String { self.path + ".written" }
@@ -105,11 +99,11 @@ struct CheckpointFile {
 
     /// The file has either the last checkpoint or this one, whenever the daemon is killed.
     func write(_ ledger: Ledger, at position: CapturePosition, countingSince: Timestamp) throws {
-        try self.write(ledger, at: position, countingSince, to: self.path)
+        try self.write(ledger.checkpoint(), at: position, countingSince, to: self.path)
     }
 
     private func write(
-        _ ledger: Ledger,
+        _ ledger: [UInt8],
         at position: CapturePosition,
         _ countingSince: Timestamp,
         to path: String
@@ -129,7 +123,7 @@ struct CheckpointFile {
 
     /// History gets what this ledger has counted, of which there is a checkpoint.
     func markHanded(_ ledger: Ledger, at position: CapturePosition, countingSince: Timestamp) throws {
-        try self.write(ledger.withoutSockets, at: position, countingSince, to: self.handed)
+        try self.write(ledger.sums(), at: position, countingSince, to: self.handed)
     }
 
     /// History has what was handed over last.
@@ -140,7 +134,7 @@ struct CheckpointFile {
 
     /// History has what this ledger has counted, or shall not have it.
     func markAllWritten(_ ledger: Ledger, at position: CapturePosition, countingSince: Timestamp) throws {
-        try self.write(ledger.withoutSockets, at: position, countingSince, to: self.written)
+        try self.write(ledger.sums(), at: position, countingSince, to: self.written)
         self.forgetHanded()
     }
 

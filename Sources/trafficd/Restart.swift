@@ -138,9 +138,14 @@ private struct Predecessor {
         guard let checkpoint = try file.read() else { throw AdoptionRefusal.noPosition }
         (self.position, self.countingSince) = (checkpoint.position, checkpoint.countingSince)
         (self.ledger, self.unknownForm) = try Ledger.restored(checkpoint, configuration)
-        if var balance = Self.balance(checkpoint, configuration, in: file, upTo: mark, logger: logger) {
-            // Those of the ledger begin anew. A checkpoint of an earlier daemon of this version may have others.
-            if self.unknownForm != nil { (balance.endpoints, balance.interfaces) = ([], InterfaceTotals()) }
+        if let balance = Self.balance(
+            self.ledger,
+            checkpoint,
+            configuration,
+            in: file,
+            upTo: mark,
+            logger: logger
+        ) {
             self.inHistory = balance
         } else {
             self.inHistory = self.ledger.balance(countingSince: self.countingSince)
@@ -154,6 +159,7 @@ private struct Predecessor {
     /// - Parameter mark: Up to where history has its last count.
     /// - Returns: What history has of this count. `nil`: all up to the checkpoint, or no history is kept.
     private static func balance(
+        _ ledger: Ledger,
         _ last: Checkpoint,
         _ configuration: Configuration,
         in file: CheckpointFile,
@@ -163,7 +169,7 @@ private struct Predecessor {
         guard configuration.stateDirectory != nil else { return nil }
         func balance(_ checkpoint: Checkpoint?) -> Balance? {
             guard let checkpoint, checkpoint.countingSince == last.countingSince else { return nil }
-            return (try? Ledger.restored(checkpoint, configuration))?.ledger.balance(countingSince: last.countingSince)
+            return try? ledger.earlierBalance(checkpoint.ledger, countingSince: last.countingSince)
         }
         let (handed, written) = (balance(file.readHanded()), balance(file.readWritten()))
         switch mark {
@@ -269,11 +275,17 @@ extension Ledger {
         _ configuration: Configuration
     ) throws(CheckpointError) -> (ledger: Ledger, unknownForm: CheckpointError?) {
         let (retention, classes) = (configuration.retention, configuration.classes)
+        func sums() throws(CheckpointError) -> Ledger {
+            try Ledger(sums: checkpoint.ledger, retention: retention, classes: classes)
+        }
         do throws(CheckpointError) {
             return (try Ledger(checkpoint: checkpoint.ledger, retention: retention, classes: classes), nil)
         } catch .otherVersion(let version, let known) {
-            let sums = try Ledger(sums: checkpoint.sums, retention: retention, classes: classes)
-            return (sums, .otherVersion(version, known: known))
+            return (try sums(), .otherVersion(version, known: known))
+        } catch .otherForm {
+            return (try sums(), .otherForm)
+        } catch .otherSums {
+            return (try sums(), .otherSums)
         }
     }
 }

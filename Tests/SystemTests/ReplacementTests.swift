@@ -5,6 +5,8 @@ import TestSupport
 import Testing
 import TrafficModel
 
+@testable import TrafficLedger
+
 extension SystemTests {
     /// Daemons that go on with the totals of an earlier one, and with other counting programs.
     @Suite(.needsBPF, .needs("python3", "bpftool"))
@@ -66,8 +68,18 @@ extension SystemTests {
         /// What a daemon of another version would have left.
         enum OtherVersion: CaseIterable {
             case programs
-            /// The state of the ledger.
+            /// The state of the ledger means something else.
             case state
+            /// It lacks what this program needs.
+            case values
+
+            fileprivate var cause: String {
+                switch self {
+                case .programs: "another version of trafficd"
+                case .state: "a checkpoint of version 99"
+                case .values: "a checkpoint with values that this program does not know"
+                }
+            }
 
             fileprivate func change(_ checkpoint: URL) throws {
                 var bytes = try Data(contentsOf: checkpoint)
@@ -78,14 +90,19 @@ extension SystemTests {
                     let range = try #require(bytes.range(of: Data(layout.utf8)))
                     bytes.replaceSubrange(range, with: Data("\"layout\":17".utf8))
                 case .state:
-                    // After the first line and the sums come 8 letters and the version. The rest would be other bytes, too.
-                    let end = try #require(bytes.firstIndex(of: UInt8(ascii: "\n")))
-                    let line = String(decoding: bytes[..<end], as: UTF8.self)
-                    let length = try #require(line.firstMatch(of: /"sumsLength":([0-9]+)/)?.output.1)
-                    let start = end + 1 + (try #require(Int(length))) + 8
+                    // After the first line come 8 letters and the version.
+                    let start = try #require(bytes.firstIndex(of: UInt8(ascii: "\n"))) + 9
                     try #require(bytes[(start - 8)..<start] == Data("trafficd".utf8))
                     bytes.replaceSubrange(start..<start + 4, with: [99, 0, 0, 0])
-                    bytes.replaceSubrange((start + 20)..., with: Data("unknown".utf8))
+                case .values:
+                    let start = try #require(bytes.firstIndex(of: UInt8(ascii: "\n"))) + 1
+                    var ledger = [UInt8](bytes[start...])
+                    // A field that no socket can be without gets another name. The files of history have no sockets.
+                    if let name = ledger.firstRange(of: Array("transport".utf8)) {
+                        ledger.replaceSubrange(name, with: Array("otherwise".utf8))
+                        CheckpointHeader.seal(&ledger)
+                    }
+                    bytes.replaceSubrange(start..., with: ledger)
                 }
                 try bytes.write(to: checkpoint)
             }
@@ -122,8 +139,7 @@ extension SystemTests {
             daemon = try await pinned.start(options)
             let started = Self.boottime
             #expect(daemon.program.errorText.contains("goes on with the same totals and other counting programs"))
-            let cause = version == .state ? "a checkpoint of version 99" : "another version of trafficd"
-            #expect(daemon.program.errorText.contains(cause), "\(daemon.program.errorText)")
+            #expect(daemon.program.errorText.contains(version.cause), "\(daemon.program.errorText)")
             try await mover.tell("churn 5 1001")
             let counted = mover.moved.growth(since: uncounted)
             #expect(try await daemon.counted(mover, wanted: counted) == counted)

@@ -1,21 +1,38 @@
-/// Writes values one after the other, without names: each type codes its fields in one order, and the decoder reads
-/// them in that order.
+import TrafficModel
+
+/// Writes values in the wire format of Protocol Buffers (https://protobuf.dev/programming-guides/encoding/). A reader can
+/// skip what it does not know, because each field says where it ends.
 ///
-/// - Integers: 7 bits a byte, the lowest first, the highest bit set if more follow (LEB128). Signed ones as 0, -1, 1,
-///   -2, 2 and so on. One byte for those of 8 bits.
-/// - Optional values: a byte 0, or a byte 1 and the value.
-/// - Texts: their length, and UTF-8.
-/// - Collections: the number of their elements in 4 bytes, and the elements.
-/// - Cases with associated values: their name, and the values.
+/// A field's number is the place of its name in ``names``, which belong to the bytes. So a field is known by its name, and
+/// types may get, lose and move properties.
 ///
-/// Dictionaries whose keys are `String` or `Int` are not supported: they code their keys as names.
+/// - Unsigned integers and `Bool` are `uint64`, signed integers `sint64`, floating-point numbers `double`, texts `string`.
+///   A ``Timestamp`` is `sint64`, in nanoseconds. An address is `bytes`, with the port, if it
+///   has one, in two more.
+/// - The small structures of which there are many for each socket are a packed `repeated uint64`. They may get further
+///   numbers at their ends.
+/// - A structure is a message. A case with associated values is a message with one field, which has the name of the case,
+///   and is a message with these values.
+/// - A collection is a message with each element as a field 1: of a dictionary, a key and then its value. An element that
+///   is `nil` is an empty message.
 final class CheckpointEncoder: Encoder {
+    /// The number of the field of an element.
+    static let element = 1
+
     let codingPath: [any CodingKey] = []
     let userInfo: [CodingUserInfoKey: Any] = [:]
-    private var bytes: [UInt8]
+    @exclusivity(unchecked) private var bytes: [UInt8]
+    /// The first has the number 1.
+    @exclusivity(unchecked) private(set) var names: [String] = []
+    @exclusivity(unchecked) private var numbers: [String: Int] = [:]
+    @exclusivity(unchecked) private var keys = KeyNumbers()
+    /// Of the value that codes itself now: the number of its field, and how many messages were open before it.
+    @exclusivity(unchecked) private var value = (number: 0, base: 0)
+    /// Where the open messages begin.
+    @exclusivity(unchecked) private var open: [Int] = []
 
     /// - Parameter header: How many bytes to leave free at the beginning.
-    init(after header: Int) {
+    init(after header: Int = 0) {
         self.bytes = [UInt8](repeating: 0, count: header)
     }
 
@@ -25,25 +42,77 @@ final class CheckpointEncoder: Encoder {
         return self.bytes
     }
 
-    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        // The keys of an enumeration have no numbers, and those of a dictionary have.
-        assert(Key(intValue: 0) == nil, "a dictionary with names as its keys")
-        return KeyedEncodingContainer(CheckpointFields(encoder: self))
+    /// Writes a field.
+    func write<Value: Encodable>(_ value: Value, as number: Int) throws {
+        if self.writeScalar(value, as: number) { return }
+        let outer = self.value
+        self.value = (number, self.open.count)
+        try value.encode(to: self)
+        while self.open.count > self.value.base { self.endMessage() }
+        self.value = outer
     }
 
-    func unkeyedContainer() -> any UnkeyedEncodingContainer { CheckpointElements(encoder: self) }
+    // MARK: Encoder
 
-    func singleValueContainer() -> any SingleValueEncodingContainer { CheckpointValue(encoder: self) }
+    /// A value may ask several times, to code a part of it beside its own fields.
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        if self.open.count == self.value.base { self.beginMessage(self.value.number) }
+        return KeyedEncodingContainer(CheckpointFields(encoder: self, table: self.keys.table(of: type)))
+    }
 
-    // MARK: Values
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        self.beginMessage(self.value.number)
+        return CheckpointElements(encoder: self, number: Self.element)
+    }
 
-    func write(_ isPresent: Bool) { self.bytes.append(isPresent ? 1 : 0) }
+    func singleValueContainer() -> any SingleValueEncodingContainer {
+        CheckpointElements(encoder: self, number: self.value.number)
+    }
 
-    func write<Number: FixedWidthInteger & UnsignedInteger>(_ number: Number) {
-        guard Number.bitWidth > 8 else {
-            self.bytes.append(UInt8(truncatingIfNeeded: number))
+    // MARK: Names
+
+    fileprivate func number(of key: some CodingKey, in table: Int) -> Int {
+        self.keys.number(of: key, in: table) { self.number(of: $0) }
+    }
+
+    private func number(of name: String) -> Int {
+        if let number = self.numbers[name] { return number }
+        self.names.append(name)
+        self.numbers[name] = self.names.count
+        return self.names.count
+    }
+
+    // MARK: Bytes
+
+    fileprivate func beginMessage(_ number: Int) {
+        self.writeTag(number, .length)
+        self.bytes.append(0)
+        self.open.append(self.bytes.count)
+    }
+
+    private func endMessage() {
+        let start = self.open.removeLast()
+        let length = self.bytes.count - start
+        guard length >= 0x80 else {
+            self.bytes[start - 1] = UInt8(length)
             return
         }
+        // Most messages are short. A longer one moves, to make room for the other bytes of its length.
+        var rest = UInt64(length) >> 7
+        var others: InlineArray<9, UInt8> = .init(repeating: 0)
+        var count = 0
+        while rest > 0 {
+            others[count] = UInt8(truncatingIfNeeded: rest) | 0x80
+            (rest, count) = (rest >> 7, count + 1)
+        }
+        others[count - 1] &= 0x7f
+        self.bytes[start - 1] = UInt8(truncatingIfNeeded: length) | 0x80
+        self.bytes.insert(contentsOf: (0..<count).lazy.map { others[$0] }, at: start)
+    }
+
+    private func writeTag(_ number: Int, _ type: WireType) { self.write(UInt64(number << 3) | UInt64(type.rawValue)) }
+
+    private func write(_ number: UInt64) {
         var rest = number
         while rest >= 0x80 {
             self.bytes.append(UInt8(truncatingIfNeeded: rest) | 0x80)
@@ -52,50 +121,164 @@ final class CheckpointEncoder: Encoder {
         self.bytes.append(UInt8(truncatingIfNeeded: rest))
     }
 
-    func write<Number: FixedWidthInteger & SignedInteger>(_ number: Number) {
-        self.write(Number.Magnitude(truncatingIfNeeded: number << 1 ^ number >> (Number.bitWidth - 1)))
+    /// - Returns: `false` for a value that codes itself.
+    private func writeScalar<Value>(_ value: Value, as number: Int) -> Bool {
+        if let value = same(value, as: UInt64.self) {
+            self.writeNumber(value, as: number)
+        } else if let value = same(value, as: PayloadBytes.self) {
+            self.writePacked([value.sent, value.received], as: number)
+        } else if let value = same(value, as: WireTotals.self) {
+            self.writePacked([value.sent, value.received], as: number)
+        } else if let value = same(value, as: WireBytes.self) {
+            self.writePacked([value.payload, value.headers, value.bare, value.control], as: number)
+        } else if let value = same(value, as: PayloadRates.self) {
+            self.writePacked([value.sent.bitPattern, value.received.bitPattern], as: number)
+        } else if let value = same(value, as: ProcessIdentity.self) {
+            let pid = UInt64(UInt32(bitPattern: value.pid))
+            self.writePacked([pid, value.startBoottimeNanoseconds], as: number)
+        } else if let value = same(value, as: SocketAddress.self) {
+            self.writeAddress(value.address, port: value.port, as: number)
+        } else if let value = same(value, as: Int.self) {
+            self.writeSigned(Int64(value), as: number)
+        } else if let value = same(value, as: Bool.self) {
+            self.writeNumber(value ? 1 : 0, as: number)
+        } else if let value = same(value, as: String.self) {
+            self.writeText(value, as: number)
+        } else if let value = same(value, as: UInt32.self) {
+            self.writeNumber(UInt64(value), as: number)
+        } else if let value = same(value, as: UInt16.self) {
+            self.writeNumber(UInt64(value), as: number)
+        } else if let value = same(value, as: UInt8.self) {
+            self.writeNumber(UInt64(value), as: number)
+        } else if let value = same(value, as: Int32.self) {
+            self.writeSigned(Int64(value), as: number)
+        } else if let value = same(value, as: Int64.self) {
+            self.writeSigned(value, as: number)
+        } else if let value = same(value, as: UInt.self) {
+            self.writeNumber(UInt64(value), as: number)
+        } else if let value = same(value, as: Int16.self) {
+            self.writeSigned(Int64(value), as: number)
+        } else if let value = same(value, as: Int8.self) {
+            self.writeSigned(Int64(value), as: number)
+        } else if let value = same(value, as: Double.self) {
+            self.writeDouble(value, as: number)
+        } else if let value = same(value, as: Float.self) {
+            self.writeDouble(Double(value), as: number)
+        } else if let value = same(value, as: Timestamp.self) {
+            self.writeSigned(value.nanosecondsSinceEpoch, as: number)
+        } else if let value = same(value, as: InternetAddress.self) {
+            self.writeAddress(value, port: nil, as: number)
+        } else {
+            return false
+        }
+        return true
     }
 
-    func write(_ number: Double) { self.write(number.bitPattern) }
+    fileprivate func writeNumber(_ value: UInt64, as number: Int) {
+        self.writeTag(number, .varint)
+        self.write(value)
+    }
 
-    func write(_ number: Float) { self.write(number.bitPattern) }
+    private func writeSigned(_ value: Int64, as number: Int) {
+        self.writeNumber(UInt64(bitPattern: value << 1 ^ value >> 63), as: number)
+    }
 
-    func write(_ text: String) {
+    private func writePacked<let count: Int>(_ numbers: InlineArray<count, UInt64>, as number: Int) {
+        self.beginMessage(number)
+        for index in numbers.indices { self.write(numbers[index]) }
+        self.endMessage()
+    }
+
+    private func writeAddress(_ address: InternetAddress, port: UInt16?, as number: Int) {
+        self.beginMessage(number)
+        for index in address.bytes.indices { self.bytes.append(address.bytes[index]) }
+        if let port { self.bytes += [UInt8(port >> 8), UInt8(port & 0xff)] }
+        self.endMessage()
+    }
+
+    private func writeDouble(_ value: Double, as number: Int) {
+        self.writeTag(number, .fixed64)
+        withUnsafeBytes(of: value.bitPattern.littleEndian) { self.bytes.append(contentsOf: $0) }
+    }
+
+    private func writeText(_ text: String, as number: Int) {
         var text = text
         text.withUTF8 { utf8 in
-            self.write(UInt(utf8.count))
+            self.writeTag(number, .length)
+            self.write(UInt64(utf8.count))
             self.bytes.append(contentsOf: utf8)
         }
     }
+}
 
-    func write(_ bytes: InlineArray<16, UInt8>) {
-        for index in bytes.indices { self.bytes.append(bytes[index]) }
+/// The fields of a value. Of the primitive types, the protocol's own methods for values that may be missing call
+/// `encode(_:forKey:)` if there is a value.
+private struct CheckpointFields<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let encoder: CheckpointEncoder
+    /// `nil`: these are the entries of a dictionary whose keys are texts or `Int`.
+    let table: Int?
+
+    var codingPath: [any CodingKey] { [] }
+
+    private func number(of key: Key) throws -> Int {
+        if let table { return self.encoder.number(of: key, in: table) }
+        try self.encoder.write(key.stringValue, as: CheckpointEncoder.element)
+        return CheckpointEncoder.element
     }
 
-    func write<Value: Encodable>(_ value: Value) throws {
-        if try !self.writeKnown(value) { try value.encode(to: self) }
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        try self.encoder.write(value, as: self.number(of: key))
     }
 
-    /// - Parameter write: Writes the value, if there is one.
-    @inline(__always)
-    func write<Value>(ifPresent value: Value?, _ write: (Value) throws -> Void) rethrows {
-        self.write(value != nil)
-        if let value { try write(value) }
+    /// Most fields are such numbers, and without this, each needs the generic way.
+    func encode(_ value: UInt64, forKey key: Key) throws {
+        self.encoder.writeNumber(value, as: try self.number(of: key))
     }
 
-    // MARK: Collections
+    func encodeNil(forKey key: Key) {}
 
-    /// - Returns: The place of a number that is 0 and will grow.
-    func beginCount() -> Int {
-        self.bytes.append(contentsOf: repeatElement(0, count: 4))
-        return self.bytes.count - 4
+    /// Enumerations code a case with associated values like this.
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type,
+        forKey key: Key
+    ) -> KeyedEncodingContainer<Nested> {
+        self.encoder.beginMessage(self.table.map { self.encoder.number(of: key, in: $0) } ?? CheckpointEncoder.element)
+        return self.encoder.container(keyedBy: type)
     }
 
-    func count(at place: Int) {
-        for index in place..<place + 4 {
-            self.bytes[index] &+= 1
-            if self.bytes[index] != 0 { return }
-        }
-        preconditionFailure("2^32 elements")
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { unsupported() }
+
+    func superEncoder() -> any Encoder { unsupported() }
+
+    func superEncoder(forKey key: Key) -> any Encoder { unsupported() }
+}
+
+/// The elements of a collection, or the one value that a value consists of.
+private struct CheckpointElements: UnkeyedEncodingContainer, SingleValueEncodingContainer {
+    let encoder: CheckpointEncoder
+    let number: Int
+
+    var codingPath: [any CodingKey] { [] }
+    /// Nobody asks.
+    var count: Int { unsupported() }
+
+    func encode<Value: Encodable>(_ value: Value) throws { try self.encoder.write(value, as: self.number) }
+
+    /// Nothing may be in a list that may be `nil` and is an empty message otherwise, such as a text.
+    func encodeNil() { self.encoder.writeEmptyMessage(self.number) }
+
+    func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
+        unsupported()
+    }
+
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { unsupported() }
+
+    func superEncoder() -> any Encoder { unsupported() }
+}
+
+extension CheckpointEncoder {
+    fileprivate func writeEmptyMessage(_ number: Int) {
+        self.beginMessage(number)
+        self.endMessage()
     }
 }

@@ -1,33 +1,51 @@
 public import TrafficModel
 
+/// A checkpoint is a message of Protocol Buffers (``CheckpointEncoder``) behind a ``CheckpointHeader``. Its fields are the
+/// sums, the ledger with all its tables, and the names of the fields of both. These hold whenever one is written or read:
+///
+/// - The sums are those of the ledger. A ledger that has moved other bytes is not read (``LedgerSums/areOf(_:)``).
+/// - What the ledger counts of a socket it has credited: to a process, a group, a scope, a class and the total. So the
+///   counters of sockets are what a growth is compared with, and never a part of a sum.
+/// - A process is in one group or none, and the number of a group's listed processes is in the group.
+/// - Whatever has a limit has a count for each user: the count is in the file, too, and what it counts is.
+/// - A place in a table (a row, a part, a series) stays valid as long as its table.
+/// - What the file does not have: settings, which are those of the program that reads it, and memories that only save time
+///   (``NotSaved``).
 extension Ledger {
-    /// Everything that the ledger knows, as bytes for a file on this machine. Only the same version of the format can
-    /// read them.
-    ///
-    /// The configuration is not in it, and neither is what only saves time.
-    public func checkpoint() -> [UInt8] { Self.bytes(self, as: .ledger) }
-
-    /// What every later version of the program can read: see ``LedgerSums``.
-    public func sums() -> [UInt8] {
-        let sums = LedgerSums(
-            self.balanceOfSockets(countingSince: Timestamp(nanosecondsSinceEpoch: 0)),
-            endedProcesses: self.processes.endedProcesses,
-            lastLife: self.processes.lastLife,
-            loss: self.wholeLoss
-        )
-        return Self.bytes(sums, as: .sums)
+    enum Part: Int {
+        case sums = 1
+        case ledger = 2
+        case names = 3
+        case laterSums = 4
     }
 
-    private static func bytes(_ value: some Encodable, as form: CheckpointHeader.Form) -> [UInt8] {
-        let encoder = CheckpointEncoder(after: CheckpointHeader.headerLength)
+    /// Everything that the ledger knows, as bytes for a file on this machine.
+    public func checkpoint() -> [UInt8] { self.bytes(withTables: true) }
+
+    /// The sums of the ledger in the same form. They take no time for sockets.
+    public func sums() -> [UInt8] { self.bytes(withTables: false) }
+
+    private func bytes(withTables: Bool) -> [UInt8] {
+        let encoder = CheckpointEncoder(after: CheckpointHeader.length)
         do {
-            try value.encode(to: encoder)
+            try encoder.write(LedgerSums(self), as: Part.sums.rawValue)
+            try encoder.write(self.laterSums, as: Part.laterSums.rawValue)
+            if withTables { try encoder.write(self, as: Part.ledger.rawValue) }
+            try encoder.write(encoder.names, as: Part.names.rawValue)
         } catch {
             preconditionFailure("no value of the ledger refuses to be coded: \(error)")
         }
         var bytes = encoder.takeBytes()
-        CheckpointHeader.seal(&bytes, as: form)
+        CheckpointHeader.seal(&bytes)
         return bytes
+    }
+
+    var laterSums: LaterSums {
+        LaterSums(
+            since: self.seriesSince,
+            endpoints: self.reports.endpointSums,
+            interfaces: self.interfaces.totals
+        )
     }
 
     /// Goes on where the checkpoint ends.
@@ -36,16 +54,22 @@ extension Ledger {
     /// other names by now.
     ///
     /// - Parameters:
-    ///   - checkpoint: As ``checkpoint()`` returned it.
+    ///   - checkpoint: As ``checkpoint()`` returned it, in this program or another version of it.
     ///   - retention: From now on. The limits are in force at the next tick.
     ///   - classes: From now on. A class that is new begins at 0. The sum of a class that is gone is forgotten.
-    /// - Throws: ``CheckpointError`` if the bytes are no checkpoint, of another version, cut off, or damaged.
+    /// - Throws: ``CheckpointError``. Where it says that the sums can be read, they can.
     public init(
         checkpoint: [UInt8],
         retention: Retention = Retention(),
         classes: AddressClasses = AddressClasses()
     ) throws(CheckpointError) {
-        self = try Self.value(of: checkpoint, as: .ledger)
+        let contents = try Contents(checkpoint)
+        guard contents.version == CheckpointHeader.version else {
+            throw .otherVersion(contents.version, known: CheckpointHeader.version)
+        }
+        guard let ledger = contents.value(Ledger.self, .ledger) else { throw .otherForm }
+        guard contents.sums.areOf(ledger) else { throw .otherSums }
+        self = ledger
         self.configure(retention: retention, classes: classes)
         self.resume()
     }
@@ -54,7 +78,7 @@ extension Ledger {
     /// without its sockets, processes and reports. What the processes moved is in the rows of ended processes.
     ///
     /// - Parameters:
-    ///   - sums: As ``sums()`` returned it.
+    ///   - sums: As ``checkpoint()`` or ``sums()`` returned them, in whatever version of the program.
     ///   - retention: From now on.
     ///   - classes: From now on, as for a checkpoint.
     /// - Throws: ``CheckpointError``.
@@ -63,17 +87,51 @@ extension Ledger {
         retention: Retention = Retention(),
         classes: AddressClasses = AddressClasses()
     ) throws(CheckpointError) {
-        let configuration = LedgerConfiguration(retention: retention, classes: classes)
-        self.init(try Self.value(of: sums, as: .sums) as LedgerSums, configuration)
+        self.init(try Contents(sums).sums, LedgerConfiguration(retention: retention, classes: classes))
     }
 
-    private static func value<Value: Decodable>(
-        of bytes: [UInt8],
-        as form: CheckpointHeader.Form
-    ) throws(CheckpointError) -> Value {
-        try CheckpointHeader.check(bytes, as: form)
-        let decoder = CheckpointDecoder(bytes, from: CheckpointHeader.headerLength)
-        guard let value = try? Value(from: decoder), decoder.isAtEnd else { throw .damaged }
-        return value
+    /// The balance that this ledger, or the one that it goes on from, had earlier.
+    ///
+    /// - Parameters:
+    ///   - sums: As ``checkpoint()`` or ``sums()`` returned them then. Endpoints and interfaces that this ledger does not go
+    ///     on with are not in the balance.
+    ///   - countingSince: When the count began.
+    /// - Throws: ``CheckpointError``.
+    public func earlierBalance(_ sums: [UInt8], countingSince: Timestamp) throws(CheckpointError) -> Balance {
+        let contents = try Contents(sums)
+        var balance = contents.sums.balance
+        balance.countingSince = countingSince
+        if let later = contents.value(LaterSums.self, .laterSums), later.since == self.seriesSince {
+            (balance.endpoints, balance.interfaces) = (later.endpoints, later.interfaces)
+        }
+        return balance
+    }
+
+    /// A checkpoint whose bytes are as they were written.
+    struct Contents {
+        let version: UInt32
+        let sums: LedgerSums
+        private let decoder: CheckpointDecoder
+        private let parts: [Int: CheckpointDecoder.Field]
+
+        init(_ bytes: [UInt8]) throws(CheckpointError) {
+            self.version = try CheckpointHeader.check(bytes)
+            self.decoder = CheckpointDecoder(bytes)
+            do {
+                self.parts = try self.decoder.topFields(from: CheckpointHeader.length)
+                guard let names = self.parts[Part.names.rawValue], let sums = self.parts[Part.sums.rawValue] else {
+                    throw CheckpointError.damaged
+                }
+                try self.decoder.setNames(try self.decoder.read([String].self, names))
+                self.sums = try self.decoder.read(LedgerSums.self, sums)
+            } catch {
+                throw .damaged
+            }
+            guard self.sums.areSound else { throw .damaged }
+        }
+
+        func value<Value: Decodable>(_ type: Value.Type, _ part: Part) -> Value? {
+            self.parts[part.rawValue].flatMap { try? self.decoder.read(type, $0) }
+        }
     }
 }

@@ -25,16 +25,17 @@ struct EndpointAccount: Codable {
     private var summary = Summary()
     private var isOld = true
 
-    // Arrays by the raw values of the report's words, because dictionaries would be most of the work of a record.
+    // Arrays by the raw values of the report's words, because dictionaries would be most of the work of a record. They are
+    // as long as the words that came: a later program may know more.
     private var requests: UInt64 = 0
     private var responses: UInt64 = 0
     private var sent = MessageBytes()
     private var received = MessageBytes()
     private var wire: UInt64 = 0
     private var waste = EndpointUsage.Waste()
-    private var outcomes = [UInt64](repeating: 0, count: Report.Ending.allCases.count)
-    private var content = [UInt64](repeating: 0, count: Report.ContentClass.allCases.count)
-    private var phases = [EndpointUsage.Phase](repeating: .init(), count: ExchangePhase.allCases.count)
+    private var outcomes: [UInt64] = []
+    private var content: [UInt64] = []
+    private var phases: [EndpointUsage.Phase] = []
     private var decodedBody: UInt64 = 0
     private var hasUndecodedBodies = false
     private var quality = JoinQuality.exact
@@ -84,7 +85,7 @@ struct EndpointAccount: Codable {
         self.wire &+= message.wire
         self.quality = max(self.quality, message.quality)
         guard message.bytes.body > 0 else { return }
-        self.content[message.contentClass.index] &+= message.bytes.body
+        self.content[message.contentClass.index, default: 0] &+= message.bytes.body
         if let decoded = message.decodedBody {
             self.decodedBody &+= decoded
         } else {
@@ -103,14 +104,14 @@ struct EndpointAccount: Codable {
             self.received -= message.bytes
         }
         self.wire &-= message.wire
-        self.content[message.contentClass.index] &-= message.bytes.body
+        self.content[message.contentClass.index, default: 0] &-= message.bytes.body
         self.decodedBody &-= message.bytes.body > 0 ? message.decodedBody ?? 0 : 0
     }
 
     /// - Parameter bytes: The bytes of the exchange's messages.
     private mutating func add(_ outcome: Report.Exchange.Outcome, bytes: UInt64) {
         self.isOld = true
-        self.outcomes[Int(outcome.ending.rawValue)] += 1
+        self.outcomes[Int(outcome.ending.rawValue), default: 0] += 1
         switch outcome.status {
         case 429, 503: self.waste.throttled &+= bytes
         case _ where ExchangeOutcome(outcome.ending).isFailure: self.waste.failed &+= bytes
@@ -131,9 +132,9 @@ struct EndpointAccount: Codable {
 
     private mutating func add(_ microseconds: UInt32?, at phase: Int) {
         guard let value = microseconds.map(UInt64.init) else { return }
-        self.phases[phase].count += 1
-        self.phases[phase].sum &+= value
-        self.phases[phase].max = max(self.phases[phase].max, value)
+        self.phases[phase, default: .init()].count += 1
+        self.phases[phase, default: .init()].sum &+= value
+        self.phases[phase, default: .init()].max = max(self.phases[phase, default: .init()].max, value)
     }
 
     var needsHistogram: Bool { self.durations.needsHistogram }
@@ -155,15 +156,15 @@ struct EndpointAccount: Codable {
         self.summary.waste = self.waste
         self.summary.quality = self.quality
         self.summary.decodedBody = self.hasUndecodedBodies ? nil : self.decodedBody
-        for ending in Report.Ending.allCases where self.outcomes[Int(ending.rawValue)] > 0 {
-            self.summary.outcomes[ExchangeOutcome(ending)] = self.outcomes[Int(ending.rawValue)]
+        for ending in Report.Ending.allCases where self.outcomes[Int(ending.rawValue), default: 0] > 0 {
+            self.summary.outcomes[ExchangeOutcome(ending)] = self.outcomes[Int(ending.rawValue), default: 0]
         }
         for content in Report.ContentClass.allCases {
-            let bytes = self.content[content.index]
+            let bytes = self.content[content.index, default: 0]
             self.summary.content[ContentClass(content)] = bytes > 0 ? bytes : nil
         }
-        for (index, phase) in ExchangePhase.allCases.enumerated() where self.phases[index].count > 0 {
-            self.summary.phases[phase] = self.phases[index]
+        for (index, phase) in ExchangePhase.allCases.enumerated() where self.phases[index, default: .init()].count > 0 {
+            self.summary.phases[phase] = self.phases[index, default: .init()]
         }
         self.summary.duration = self.durations.usage
     }
@@ -173,7 +174,7 @@ struct EndpointAccount: Codable {
         guard case .route(let host, let route) = self.name.subject else { return nil }
         var (ended, failures): (UInt64, UInt64) = (0, 0)
         for ending in Report.Ending.allCases {
-            let count = self.outcomes[Int(ending.rawValue)]
+            let count = self.outcomes[Int(ending.rawValue), default: 0]
             ended += count
             if ExchangeOutcome(ending).isFailure { failures += count }
         }
@@ -205,14 +206,6 @@ struct EndpointAccount: Codable {
         }
     }
 
-    /// One with the same ``sum``, and with nothing that takes more room.
-    var sumAlone: EndpointAccount {
-        var account = EndpointAccount(self.group, self.name)
-        (account.requests, account.outcomes, account.repeated) = (self.requests, self.outcomes, self.repeated)
-        (account.sent, account.received) = (self.sent, self.received)
-        return account
-    }
-
     /// As of the last ``summarize()``.
     var usage: EndpointUsage {
         EndpointUsage(
@@ -238,5 +231,17 @@ struct EndpointAccount: Codable {
 
 extension Report.ContentClass {
     /// The raw value, without the gap before `other`.
-    fileprivate var index: Int { self == .other ? Self.allCases.count - 1 : Int(self.rawValue) }
+    /// Does not change when there are more classes.
+    fileprivate var index: Int { self == .other ? 0 : Int(self.rawValue) + 1 }
+}
+
+extension Array {
+    /// Grows as far as it is used.
+    fileprivate subscript(_ index: Int, default initial: @autoclosure () -> Element) -> Element {
+        get { index < self.count ? self[index] : initial() }
+        set {
+            while self.count <= index { self.append(initial()) }
+            self[index] = newValue
+        }
+    }
 }

@@ -130,13 +130,6 @@ struct EndpointAccounts: Codable {
         self.accounts.compactMap(\.seriesCounts)
     }
 
-    /// Accounts with the same ``sums``, and with nothing that takes more room.
-    var sumsAlone: EndpointAccounts {
-        var accounts = EndpointAccounts(limits: self.limits)
-        accounts.accounts = self.accounts.map(\.sumAlone)
-        return accounts
-    }
-
     var usages: [EndpointUsage] {
         self.accounts.map(\.usage).sorted { $0.order < $1.order }
     }

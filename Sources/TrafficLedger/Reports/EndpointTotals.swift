@@ -164,13 +164,6 @@ struct EndpointTotals: Codable {
         self.series.sums(of: self.routes.seriesCounts)
     }
 
-    /// Totals with the same ``sumsByRoute``, and with nothing that takes more room.
-    var sumsAlone: EndpointTotals {
-        var totals = EndpointTotals()
-        totals.routes = self.routes.sumsAlone
-        return totals
-    }
-
     /// A process that has executed another program was part of two services. Endpoints with the same name are added up.
     func own(of process: ProcessIdentity) -> [ProcessEndpoint] {
         var usages: [EndpointName: ProcessEndpoint] = [:]

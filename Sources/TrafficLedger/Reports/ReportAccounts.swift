@@ -154,8 +154,7 @@ struct ReportAccounts: Codable {
     func payer(ofLateReportsOf socket: SocketAccount, in processes: ProcessTable) -> PayingUser? {
         let reporters = socket.owners.filter { self.isReporting($0) }
         // The same one, also after a restart: the owners have no order.
-        let reporter = reporters.min { ($0.startBoottimeNanoseconds, $0.pid) < ($1.startBoottimeNanoseconds, $1.pid) }
-        return reporter.map { processes[$0].map { PayingUser($0.details.uid) } ?? socket.observation.payer }
+        return reporters.min().map { processes[$0].map { PayingUser($0.details.uid) } ?? socket.observation.payer }
     }
 
     /// A process that exited has no endpoints of its own any more. Reports that it sent before may still come.
@@ -350,13 +349,6 @@ struct ReportAccounts: Codable {
         var missing: UInt64 = 0
         self.numbers.forEachInPlace { missing &+= $0.tick() }
         self.counters.missingDatagrams &+= missing
-    }
-
-    /// Accounts with the same ``endpointSums``, and with nothing that takes more room.
-    var sumsAlone: ReportAccounts {
-        var accounts = ReportAccounts()
-        accounts.endpoints = self.endpoints.sumsAlone
-        return accounts
     }
 }
 
