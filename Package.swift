@@ -86,18 +86,26 @@ let package = Package(
         ),
 
         // The core: values, then the pure ledger.
-        .target(name: "TrafficModel", swiftSettings: strict),
+        .target(name: "TrafficLimits", swiftSettings: strict),
+        .target(name: "TrafficModel", dependencies: ["TrafficLimits"], swiftSettings: strict),
+        // What the capture tells the ledger, and what the API tells its clients besides snapshots.
+        .target(name: "TrafficEvents", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(name: "TrafficDocuments", dependencies: ["TrafficLimits", "TrafficModel"], swiftSettings: strict),
         // Questions to a snapshot: which rows (the filter language), and where each byte is (the audit).
-        .target(name: "TrafficQuery", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(name: "TrafficQuery", dependencies: ["TrafficDocuments", "TrafficModel"], swiftSettings: strict),
         .target(name: "TrafficAudit", dependencies: ["TrafficModel"], swiftSettings: strict),
         // Rules, and which of them something breaks now.
-        .target(name: "TrafficAlerts", dependencies: ["TrafficModel", "TrafficQuery"], swiftSettings: strict),
+        .target(
+            name: "TrafficAlerts",
+            dependencies: ["TrafficDocuments", "TrafficLimits", "TrafficModel", "TrafficQuery"],
+            swiftSettings: strict
+        ),
         // What a cooperating library tells the daemon: values and their bytes, nothing else.
         .target(name: "TrafficReport", swiftSettings: strict),
         .target(
             name: "TrafficLedger",
             dependencies: [
-                "TrafficModel", "TrafficReport",
+                "TrafficEvents", "TrafficLimits", "TrafficModel", "TrafficReport",
                 .product(name: "DequeModule", package: "swift-collections"),
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
@@ -108,7 +116,8 @@ let package = Package(
         .target(
             name: "TrafficCapture",
             dependencies: [
-                "CLibbpf", "CLinux", "CNamespaceWalk", "CPrivileges", "CTrafficABI", "CZlib", "TrafficModel",
+                "CLibbpf", "CLinux", "CNamespaceWalk", "CPrivileges", "CTrafficABI", "CZlib", "TrafficDocuments",
+                "TrafficEvents", "TrafficLimits", "TrafficModel",
             ],
             swiftSettings: strict,
             plugins: ["BPFBuildPlugin"]
@@ -116,12 +125,15 @@ let package = Package(
         // The socket that cooperating programs report to, and what waits there.
         .target(
             name: "TrafficInbox",
-            dependencies: ["CLinux", "CUnixSocket", "TrafficCapture", "TrafficModel", "TrafficReport"],
+            dependencies: [
+                "CLinux", "CUnixSocket", "TrafficCapture", "TrafficEvents", "TrafficLimits", "TrafficModel",
+                "TrafficReport",
+            ],
             swiftSettings: strict
         ),
         .target(
             name: "TrafficExport",
-            dependencies: ["TrafficAudit", "TrafficModel"],
+            dependencies: ["TrafficAudit", "TrafficDocuments", "TrafficLimits", "TrafficModel"],
             resources: [
                 .embedInCode("AlertNotice.schema.json"), .embedInCode("AlertReport.schema.json"),
                 .embedInCode("AuditReport.schema.json"),
@@ -137,11 +149,18 @@ let package = Package(
         // What was moved in the minutes, hours, days and months before, in a database.
         .target(
             name: "TrafficHistory",
-            dependencies: ["CSQLite", "SQLiteDatabase", "TrafficFeed", "TrafficModel", "TrafficQuery"],
+            dependencies: [
+                "CSQLite", "SQLiteDatabase", "TrafficFeed", "TrafficDocuments", "TrafficLimits", "TrafficModel",
+                "TrafficQuery",
+            ],
             swiftSettings: strict
         ),
         // Sums for monitoring systems, as text for their scrapers.
-        .target(name: "TrafficMetrics", dependencies: ["TrafficModel"], swiftSettings: strict),
+        .target(
+            name: "TrafficMetrics",
+            dependencies: ["TrafficDocuments", "TrafficLimits", "TrafficModel"],
+            swiftSettings: strict
+        ),
         // Requests of our own programs.
         .target(
             name: "HTTPCalls",
@@ -158,7 +177,8 @@ let package = Package(
         .target(
             name: "TrafficPush",
             dependencies: [
-                "CLinux", "CZlib", "HTTPCalls", "SQLiteDatabase", "TrafficFeed", "TrafficMetrics", "TrafficModel",
+                "CLinux", "CZlib", "HTTPCalls", "SQLiteDatabase", "TrafficFeed", "TrafficMetrics", "TrafficDocuments",
+                "TrafficModel",
                 "TrustedFiles",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -174,11 +194,16 @@ let package = Package(
             swiftSettings: strict,
             plugins: ["PageBuildPlugin"]
         ),
-        .target(name: "TrafficFeed", dependencies: ["TrafficModel", "TrafficQuery"], swiftSettings: strict),
+        .target(
+            name: "TrafficFeed",
+            dependencies: ["TrafficDocuments", "TrafficLimits", "TrafficModel", "TrafficQuery"],
+            swiftSettings: strict
+        ),
         .target(
             name: "TrafficAPI",
             dependencies: [
-                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficMetrics", "TrafficModel",
+                "CUnixSocket", "TrafficAudit", "TrafficExport", "TrafficFeed", "TrafficMetrics", "TrafficDocuments",
+                "TrafficLimits", "TrafficModel",
                 "TrafficPage", "TrafficQuery", "TrustedFiles",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -198,13 +223,14 @@ let package = Package(
         .target(
             name: "TrafficRecording",
             dependencies: [
-                "CLibmd", "CZstd", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficModel", "TrafficQuery",
+                "CLibmd", "CZstd", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficDocuments",
+                "TrafficModel", "TrafficQuery",
             ],
             swiftSettings: strict
         ),
         .target(
             name: "TrafficView",
-            dependencies: ["TrafficAudit", "TrafficModel", "TrafficQuery"],
+            dependencies: ["TrafficAudit", "TrafficDocuments", "TrafficLimits", "TrafficModel", "TrafficQuery"],
             swiftSettings: strict
         ),
 
@@ -257,7 +283,8 @@ let package = Package(
         .target(
             name: "TrafficConfiguration",
             dependencies: [
-                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficModel", "TrafficQuery", "TrustedFiles",
+                "CYAML", "CommandOptions", "TrafficAlerts", "TrafficDocuments", "TrafficModel", "TrafficQuery",
+                "TrustedFiles",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -268,7 +295,8 @@ let package = Package(
             dependencies: [
                 "CommandOptions", "CUnixSocket", "TrafficAlerts", "TrafficAPI", "TrafficCapture",
                 "TrafficConfiguration", "TrafficFeed", "TrafficHistory", "TrafficInbox", "TrafficLedger",
-                "TrafficModel", "TrafficPush", "TrafficQuery", "TrustedFiles",
+                "TrafficDocuments", "TrafficEvents", "TrafficLimits", "TrafficModel", "TrafficPush", "TrafficQuery",
+                "TrustedFiles",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -282,7 +310,8 @@ let package = Package(
             name: "trafficctl",
             dependencies: [
                 "CNcurses", "CommandOptions", "CTerminal", "HTTPCalls", "TrafficAlerts", "TrafficAudit",
-                "TrafficConfiguration", "TrafficExport", "TrafficModel", "TrafficQuery", "TrafficRecording",
+                "TrafficConfiguration", "TrafficExport", "TrafficDocuments", "TrafficLimits", "TrafficModel",
+                "TrafficQuery", "TrafficRecording",
                 "TrafficView",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -340,7 +369,7 @@ let package = Package(
         .executableTarget(
             name: "trafficcheck",
             dependencies: [
-                "GroundTruth", "TestSupport", "TrafficHistory", "TrafficModel",
+                "GroundTruth", "TestSupport", "TrafficHistory", "TrafficDocuments", "TrafficModel",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Tools/trafficcheck",
@@ -377,7 +406,7 @@ let package = Package(
         .target(
             name: "FuzzCases",
             dependencies: [
-                "CTrafficABI", "TestSupport", "TrafficCapture", "TrafficKit", "TrafficModel",
+                "CTrafficABI", "TestSupport", "TrafficCapture", "TrafficKit", "TrafficEvents", "TrafficModel",
                 "TrafficReport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -399,7 +428,8 @@ let package = Package(
         .executableTarget(
             name: "ledgerbench",
             dependencies: [
-                "TrafficExport", "TrafficHistory", "TrafficLedger", "TrafficMetrics", "TrafficModel", "TrafficQuery",
+                "TrafficExport", "TrafficHistory", "TrafficLedger", "TrafficMetrics", "TrafficDocuments",
+                "TrafficEvents", "TrafficModel", "TrafficQuery",
                 "TrafficReport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -470,10 +500,14 @@ let package = Package(
             dependencies: ["FuzzCases", "TestSupport", "TrafficKit"],
             swiftSettings: strict
         ),
-        .testTarget(name: "TrafficModelTests", dependencies: ["TestSupport", "TrafficModel"], swiftSettings: strict),
+        .testTarget(
+            name: "TrafficModelTests",
+            dependencies: ["TestSupport", "TrafficDocuments", "TrafficEvents", "TrafficLimits", "TrafficModel"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "TrafficMetricsTests",
-            dependencies: ["TestSupport", "TrafficMetrics", "TrafficModel"],
+            dependencies: ["TestSupport", "TrafficMetrics", "TrafficDocuments", "TrafficModel"],
             exclude: ["Rules"],
             swiftSettings: strict
         ),
@@ -484,13 +518,16 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficAlertsTests",
-            dependencies: ["TestSupport", "TrafficAlerts", "TrafficModel", "TrafficQuery"],
+            dependencies: [
+                "TestSupport", "TrafficAlerts", "TrafficDocuments", "TrafficLimits", "TrafficModel", "TrafficQuery",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficLedgerTests",
             dependencies: [
-                "TestSupport", "TrafficAudit", "TrafficExport", "TrafficLedger", "TrafficModel", "TrafficReport",
+                "TestSupport", "TrafficAudit", "TrafficExport", "TrafficLedger", "TrafficEvents", "TrafficLimits",
+                "TrafficModel", "TrafficReport",
                 "TrafficView",
             ],
             resources: [.copy("Recordings")],
@@ -502,18 +539,23 @@ let package = Package(
                 "CLibbpf", "CLinux", "CTrafficABI", "CTunTap", "GroundTruth", "TestSupport", "TestTraits",
                 "TrafficCapture",
                 "TrafficLedger",
-                "TrafficModel",
+                "TrafficDocuments", "TrafficEvents", "TrafficLimits", "TrafficModel",
             ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficInboxTests",
-            dependencies: ["CUnixSocket", "TestSupport", "TrafficCapture", "TrafficInbox", "TrafficModel"],
+            dependencies: [
+                "CUnixSocket", "TestSupport", "TrafficCapture", "TrafficInbox", "TrafficEvents", "TrafficLimits",
+                "TrafficModel",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficExportTests",
-            dependencies: ["TestSupport", "TrafficAudit", "TrafficExport", "TrafficModel"],
+            dependencies: [
+                "TestSupport", "TrafficAudit", "TrafficExport", "TrafficDocuments", "TrafficLimits", "TrafficModel",
+            ],
             swiftSettings: strict
         ),
         .testTarget(
@@ -528,7 +570,8 @@ let package = Package(
         .testTarget(
             name: "TrafficHistoryTests",
             dependencies: [
-                "CSQLite", "SQLiteDatabase", "TestSupport", "TrafficFeed", "TrafficHistory", "TrafficModel",
+                "CSQLite", "SQLiteDatabase", "TestSupport", "TrafficFeed", "TrafficHistory", "TrafficDocuments",
+                "TrafficModel",
                 "TrafficQuery",
             ],
             swiftSettings: strict
@@ -538,7 +581,8 @@ let package = Package(
             name: "TrafficAPITests",
             dependencies: [
                 "CUnixSocket", "GroundTruth", "TestSupport", "TrafficAlerts", "TrafficAPI", "TrafficAudit",
-                "TrafficExport", "TrafficFeed", "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel",
+                "TrafficExport", "TrafficFeed", "TrafficKitTestSupport", "TrafficMetrics", "TrafficDocuments",
+                "TrafficModel",
                 "TrafficPage", "TrafficQuery", "TrustedFiles", "trafficctl",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -554,14 +598,17 @@ let package = Package(
         ),
         .testTarget(
             name: "TrafficViewTests",
-            dependencies: ["TestSupport", "TrafficAudit", "TrafficModel", "TrafficQuery", "TrafficView"],
+            dependencies: [
+                "TestSupport", "TrafficAudit", "TrafficDocuments", "TrafficModel", "TrafficQuery", "TrafficView",
+            ],
             exclude: ["Frames"],
             swiftSettings: strict
         ),
         .testTarget(
             name: "TrafficRecordingTests",
             dependencies: [
-                "TestSupport", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficModel", "TrafficQuery",
+                "TestSupport", "TrafficAlerts", "TrafficExport", "TrafficHistory", "TrafficLimits", "TrafficModel",
+                "TrafficQuery",
                 "TrafficRecording",
             ],
             swiftSettings: strict
@@ -635,7 +682,7 @@ let package = Package(
             name: "TrafficdTests",
             dependencies: [
                 "TestSupport", "TrafficAlerts", "TrafficCapture", "TrafficConfiguration", "TrafficHistory",
-                "TrafficModel", "TrafficQuery", "trafficd",
+                "TrafficDocuments", "TrafficModel", "TrafficQuery", "trafficd",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: strict
@@ -643,7 +690,8 @@ let package = Package(
         .testTarget(
             name: "TrafficPushTests",
             dependencies: [
-                "TestSupport", "TrafficFeed", "TrafficKitTestSupport", "TrafficMetrics", "TrafficModel", "TrafficPush",
+                "TestSupport", "TrafficFeed", "TrafficKitTestSupport", "TrafficMetrics", "TrafficDocuments",
+                "TrafficLimits", "TrafficModel", "TrafficPush",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
@@ -657,7 +705,8 @@ let package = Package(
                 "TrafficAudit",
                 "TrafficCapture",
                 "TrafficExport", "TrafficConfiguration", "TrafficHistory", "TrafficKit", "TrafficKitAsyncHTTPClient",
-                "TrafficKitNIO", "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficModel",
+                "TrafficKitNIO", "TrafficLedger", "TrafficKitTestSupport", "TrafficKitURLSession", "TrafficDocuments",
+                "TrafficEvents", "TrafficLimits", "TrafficModel",
                 "TrafficQuery", "TrafficRecording", "TrafficReport",
                 "trafficd",
                 "trafficctl", "trafficexample", "trafficfetch", "trafficgen",

@@ -3,6 +3,7 @@ import Hummingbird
 import NIOCore
 import Synchronization
 import TrafficAudit
+import TrafficDocuments
 import TrafficExport
 import TrafficFeed
 import TrafficMetrics

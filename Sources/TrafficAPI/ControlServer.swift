@@ -5,6 +5,7 @@ public import Logging
 import NIOCore
 public import ServiceLifecycle
 import Synchronization
+public import TrafficDocuments
 public import TrafficFeed
 public import TrafficModel
 

@@ -1,6 +1,7 @@
 import Hummingbird
 import ServiceLifecycle
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 
 /// Measures what counting costs, when a client asks.
 public protocol CostSource: Sendable {

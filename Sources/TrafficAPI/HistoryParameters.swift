@@ -1,4 +1,5 @@
 import HTTPTypes
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 import TrafficQuery

@@ -1,3 +1,4 @@
+import TrafficLimits
 import TrafficModel
 
 /// Who pays for what an answer takes: a connection, a turn to be made, and memory until its client has read it. Payers are

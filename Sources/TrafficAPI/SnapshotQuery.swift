@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Hummingbird
+import TrafficDocuments
 import TrafficExport
 import TrafficModel
 import TrafficQuery

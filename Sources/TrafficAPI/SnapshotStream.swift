@@ -1,6 +1,7 @@
 import Hummingbird
 import NIOCore
 import ServiceLifecycle
+import TrafficDocuments
 import TrafficExport
 import TrafficFeed
 import TrafficModel

@@ -1,3 +1,5 @@
+public import TrafficDocuments
+public import TrafficLimits
 public import TrafficModel
 
 /// All rules, what they have seen lately, and the alerts in force. It has no clock: time comes with the samples.
@@ -93,9 +95,9 @@ public struct AlertBook {
     }
 
     /// For `doctor`, docs/security.md and its test.
-    public static var limits: [DoctorReport.Limit] {
+    public static var limits: [StatedLimit] {
         [
-            DoctorReport.Limit(
+            StatedLimit(
                 of: "groups or endpoints that a rule of an alert judges",
                 user: self.limit.ofUser,
                 all: self.limit.inAll,

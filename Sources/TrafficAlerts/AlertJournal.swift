@@ -1,3 +1,4 @@
+package import TrafficDocuments
 package import TrafficModel
 
 /// The last changes of alerts, numbered, for those who follow.

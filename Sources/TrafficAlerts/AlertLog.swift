@@ -1,4 +1,6 @@
-public import TrafficModel
+import TrafficDocuments
+public import TrafficLimits
+import TrafficModel
 
 /// Which changes the log has. A user with many endpoints must not fill it, and not push others' alerts out of it: each
 /// rule has so many lines about each user in an hour.

@@ -1,4 +1,5 @@
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 public import TrafficQuery
 
 /// When to raise an alert, and about whom.

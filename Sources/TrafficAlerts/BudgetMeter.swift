@@ -1,3 +1,4 @@
+import TrafficDocuments
 import TrafficModel
 
 /// The bytes that the processes of a rule may move in a day or month, and what history has of them.

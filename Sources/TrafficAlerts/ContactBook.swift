@@ -1,3 +1,4 @@
+import TrafficLimits
 import TrafficModel
 
 /// Which contacts history knows, and which it has to be asked about. History is asked about each once a day, and so

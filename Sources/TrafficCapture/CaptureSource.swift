@@ -1,3 +1,4 @@
+public import TrafficEvents
 public import TrafficModel
 
 /// A running capture method. Only one thread may use it.

@@ -1,5 +1,6 @@
 import CommandOptions
 import Logging
+import TrafficDocuments
 import TrafficModel
 
 extension Configuration {

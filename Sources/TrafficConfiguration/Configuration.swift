@@ -1,6 +1,7 @@
 package import CommandOptions
 package import Logging
 package import TrafficAlerts
+package import TrafficDocuments
 package import TrafficModel
 
 /// What a daemon is told. A value: whoever has it knows all of it, wherever it came from. Its defaults are the only ones.

@@ -1,6 +1,7 @@
 import ArgumentParser
 package import CommandOptions
-package import TrafficModel
+package import TrafficDocuments
+import TrafficModel
 
 /// How long history keeps sums of one length: `minute=2d` or `month=unlimited`.
 package struct HistoryKeeping: ExpressibleByArgument, Sendable {

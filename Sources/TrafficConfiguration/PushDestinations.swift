@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TrafficDocuments
 import TrafficModel
 
 extension ValueForm<[PushDestination]> {

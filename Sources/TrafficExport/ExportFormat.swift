@@ -1,4 +1,5 @@
 public import TrafficAudit
+public import TrafficDocuments
 public import TrafficModel
 
 /// The formats of a snapshot.

@@ -1,4 +1,5 @@
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 
 extension MonthReport: ListDocument {
     /// One JSON object on one line, without a line feed. It is valid against ``jsonSchema``.

@@ -1,3 +1,5 @@
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 
 // The fields of every value, in the order of 04-interfaces. Only the `Row` extensions say which number has which name.
@@ -193,7 +195,7 @@ extension DoctorReport.Check: Row {
     }
 }
 
-extension DoctorReport.Limit: Row {
+extension StatedLimit: Row {
     func write(to sink: inout some FieldSink) {
         sink.text(CodingKeys.of, self.of)
         sink.number(CodingKeys.process, self.process)

@@ -1,4 +1,5 @@
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 
 /// Where readers ask which alerts are in force, and follow them. In the daemon this is what watches over the rules.
 public protocol AlertSource: Sendable {

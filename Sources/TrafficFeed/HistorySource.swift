@@ -1,4 +1,5 @@
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 public import TrafficQuery
 
 /// Where readers ask about the past. In the daemon this is its history.

@@ -1,9 +1,11 @@
 import Synchronization
+public import TrafficDocuments
+public import TrafficLimits
 public import TrafficModel
 
 /// What the counting thread tells its readers. It publishes here, and all readers read here.
 public final class ReadingBox: ReadingSource {
-    public let limits: [DoctorReport.Limit]
+    public let limits: [StatedLimit]
     public let readings: Newest<Reading>
     public let metrics: Newest<MetricsReading>
     private let found = Mutex<[DoctorReport.Check]>([])
@@ -12,7 +14,7 @@ public final class ReadingBox: ReadingSource {
     ///   - limits: For `doctor`.
     ///   - demand: Asks the publisher for a sweep. Called on any thread, must not wait. `nil` if the publisher can't be
     ///     asked: then the newest reading answers every request.
-    public init(limits: [DoctorReport.Limit] = [], demand: (@Sendable () -> Void)? = nil) {
+    public init(limits: [StatedLimit] = [], demand: (@Sendable () -> Void)? = nil) {
         self.limits = limits
         self.readings = Newest(demand: demand)
         self.metrics = Newest(demand: demand)

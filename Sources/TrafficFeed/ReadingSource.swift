@@ -1,3 +1,5 @@
+public import TrafficDocuments
+public import TrafficLimits
 public import TrafficModel
 
 /// Where readers of the daemon get readings: the control API, and whatever else comes. In the daemon this is a
@@ -26,5 +28,5 @@ public protocol ReadingSource: Sendable {
     func checks() -> [DoctorReport.Check]
 
     /// What users may make the daemon keep. It does not change while the daemon runs.
-    var limits: [DoctorReport.Limit] { get }
+    var limits: [StatedLimit] { get }
 }

@@ -1,10 +1,11 @@
-public import TrafficModel
+public import TrafficLimits
+import TrafficModel
 
 extension History {
     /// For `doctor`, docs/security.md and its test.
-    public static var limits: [DoctorReport.Limit] {
-        func limit(_ of: String, _ most: UserLimit, _ excess: String) -> DoctorReport.Limit {
-            DoctorReport.Limit(
+    public static var limits: [StatedLimit] {
+        func limit(_ of: String, _ most: UserLimit, _ excess: String) -> StatedLimit {
+            StatedLimit(
                 of: of,
                 user: most.ofUser,
                 all: most.inAll,
@@ -12,7 +13,7 @@ extension History {
             )
         }
         let kinds: [(HistorySeries.Kind, String)] = [(.group, "groups of processes"), (.endpoint, "endpoints")]
-        var limits: [DoctorReport.Limit] = []
+        var limits: [StatedLimit] = []
         for (kind, name) in kinds {
             guard let most = kind.limits else { continue }
             let what = kind == .group ? "payload" : "bytes of messages"
@@ -27,7 +28,7 @@ extension History {
                 ("minute", most.minute, "those with the least bytes"), ("month", most.month, "those that come later"),
             ] {
                 limits.append(
-                    DoctorReport.Limit(
+                    StatedLimit(
                         of: "interfaces in a \(time) of history",
                         all: most.inAll,
                         beyond: "\(excess) add up in the row `_other`"

@@ -2,7 +2,9 @@ import Dispatch
 import Glibc
 import SQLiteDatabase
 import Synchronization
+public import TrafficDocuments
 public import TrafficFeed
+import TrafficLimits
 public import TrafficModel
 public import TrafficQuery
 

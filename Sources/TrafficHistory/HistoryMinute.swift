@@ -1,3 +1,5 @@
+import TrafficDocuments
+import TrafficLimits
 package import TrafficModel
 
 /// What was moved in one minute: a row of history for each name, before it is written.

@@ -1,4 +1,5 @@
 import SQLiteDatabase
+import TrafficLimits
 import TrafficModel
 
 /// Whose bytes a sum of history has.

@@ -1,4 +1,5 @@
 package import SQLiteDatabase
+import TrafficLimits
 package import TrafficModel
 
 extension HistoryStore {

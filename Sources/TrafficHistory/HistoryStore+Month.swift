@@ -1,6 +1,7 @@
 import SQLiteDatabase
+package import TrafficDocuments
 import TrafficFeed
-package import TrafficModel
+import TrafficModel
 package import TrafficQuery
 
 extension HistoryStore {

@@ -1,4 +1,5 @@
 package import SQLiteDatabase
+import TrafficDocuments
 package import TrafficModel
 
 extension HistoryStore {

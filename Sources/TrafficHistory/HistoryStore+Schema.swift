@@ -1,4 +1,5 @@
 import SQLiteDatabase
+import TrafficDocuments
 import TrafficModel
 
 extension HistoryStore {

@@ -1,4 +1,5 @@
 import SQLiteDatabase
+import TrafficDocuments
 import TrafficModel
 
 // Amounts of each kind have their own columns, and so their own table at each level. The time and the series come first.

@@ -1,5 +1,7 @@
 package import SQLiteDatabase
-package import TrafficModel
+package import TrafficDocuments
+import TrafficLimits
+import TrafficModel
 
 /// The database of history. One thread uses it.
 ///

@@ -1,3 +1,4 @@
+import TrafficDocuments
 import TrafficModel
 
 /// The rates of a month's intervals, for bills.

@@ -1,5 +1,6 @@
 import Glibc
-package import TrafficModel
+package import TrafficDocuments
+import TrafficModel
 
 extension HistoryLevel {
     /// The beginning of the minute, 5 minutes, hour, day or month in which `time` lies, in the host's local time.

@@ -3,7 +3,9 @@ import CUnixSocket
 import Glibc
 import Synchronization
 public import TrafficCapture
-public import TrafficModel
+public import TrafficEvents
+import TrafficLimits
+import TrafficModel
 import TrafficReport
 
 /// The daemon's `report.sock`. It takes what cooperating programs send, on a thread of its own, and keeps it until the

@@ -1,4 +1,5 @@
 import DequeModule
+import TrafficLimits
 import TrafficModel
 
 /// The closed sockets that are still listed. A user who closes many sockets displaces only that user's own sockets, also

@@ -1,3 +1,5 @@
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 /// Which processes moved payload over connections that this host began, and to which addresses, since the last sample for

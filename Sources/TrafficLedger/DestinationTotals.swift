@@ -1,3 +1,4 @@
+import TrafficLimits
 import TrafficModel
 
 /// The two addresses of a socket. They decide how far the socket's bytes go.

@@ -1,4 +1,5 @@
 import DequeModule
+import TrafficLimits
 import TrafficModel
 
 /// What users have of something, for each user the oldest first. A user with too much loses that user's own oldest. If all

@@ -1,4 +1,5 @@
 import DequeModule
+import TrafficEvents
 import TrafficModel
 
 /// What an audit needs of sockets that are no longer listed.

@@ -1,3 +1,4 @@
+import TrafficLimits
 import TrafficModel
 
 /// The bytes of process groups: what a group has moved in all, and the part of its processes that are no longer listed.

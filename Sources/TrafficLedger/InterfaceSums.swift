@@ -1,3 +1,4 @@
+import TrafficLimits
 import TrafficModel
 
 /// What the interfaces have counted themselves since the ledger's first look at them. Sums never fall.

@@ -1,3 +1,4 @@
+import TrafficLimits
 public import TrafficModel
 
 /// What readers get of the ledger.

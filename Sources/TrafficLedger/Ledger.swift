@@ -1,3 +1,5 @@
+public import TrafficEvents
+import TrafficLimits
 public import TrafficModel
 
 /// Events in, totals out.

@@ -1,3 +1,4 @@
+import TrafficEvents
 import TrafficModel
 
 /// One process as the ledger knows it.

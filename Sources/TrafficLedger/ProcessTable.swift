@@ -1,3 +1,5 @@
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 /// The processes that the ledger lists, their groups, and which processes to look up. One place changes all three.

@@ -1,4 +1,5 @@
-public import TrafficModel
+public import TrafficLimits
+import TrafficModel
 
 extension Ledger {
     /// How long exited processes and closed sockets stay listed, and how many. Their bytes stay counted in any case.
@@ -41,9 +42,9 @@ extension Ledger {
         }
 
         /// For `doctor`, docs/security.md and its test.
-        package var table: [DoctorReport.Limit] {
-            func limit(_ of: String, _ limit: Limit, beyond: String) -> DoctorReport.Limit {
-                DoctorReport.Limit(of: of, user: limit.ofUser, all: limit.inAll, beyond: beyond)
+        package var table: [StatedLimit] {
+            func limit(_ of: String, _ limit: Limit, beyond: String) -> StatedLimit {
+                StatedLimit(of: of, user: limit.ofUser, all: limit.inAll, beyond: beyond)
             }
             return [
                 limit(

@@ -1,3 +1,4 @@
+import TrafficLimits
 import TrafficModel
 
 /// The names that have series of their own, in the order in which they were admitted. None is ever taken back.

@@ -1,3 +1,4 @@
+import TrafficEvents
 import TrafficModel
 
 /// One socket as the ledger knows it: the last observation, and what each process moved over it.

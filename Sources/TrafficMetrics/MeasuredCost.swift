@@ -1,3 +1,4 @@
+public import TrafficDocuments
 public import TrafficModel
 
 /// What the programs in the kernel cost, and when that was measured.

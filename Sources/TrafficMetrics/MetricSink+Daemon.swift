@@ -1,3 +1,5 @@
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 
 extension MetricSink {

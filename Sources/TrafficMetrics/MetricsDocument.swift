@@ -1,3 +1,4 @@
+public import TrafficDocuments
 public import TrafficModel
 
 /// All metrics of a daemon.

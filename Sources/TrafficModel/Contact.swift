@@ -1,3 +1,5 @@
+package import TrafficLimits
+
 /// A process group, and a place that it reached.
 public struct Contact: Sendable, Hashable {
     public var process: ProcessGroup
@@ -16,9 +18,9 @@ public struct Contact: Sendable, Hashable {
     package static let days: Int64 = 62
 
     /// For `doctor`, docs/security.md and its test.
-    package static var limits: [DoctorReport.Limit] {
-        func limit(_ of: String, _ most: UserLimit) -> DoctorReport.Limit {
-            DoctorReport.Limit(
+    package static var limits: [StatedLimit] {
+        func limit(_ of: String, _ most: UserLimit) -> StatedLimit {
+            StatedLimit(
                 of: of,
                 user: most.ofUser,
                 all: most.inAll,

@@ -1,3 +1,5 @@
+import TrafficLimits
+
 /// What monitoring systems get: sums that never fall, under a limited number of names.
 ///
 /// A monitoring system adds up how much a series has grown since the last look. A series that fell, or one whose bytes

@@ -1,3 +1,5 @@
+package import TrafficLimits
+
 /// Processes that are one program to a person who watches: of one executable and name, of one user, in one systemd unit
 /// and one container, whatever their pids are.
 ///

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import HTTPCalls
+import TrafficDocuments
 import TrafficModel
 
 /// What came of sending a request.

@@ -1,4 +1,5 @@
 import Logging
+import TrafficDocuments
 import TrafficModel
 
 /// Decides when a receiver gets a line in the log: when it begins to answer in another way, or for another reason. Ten

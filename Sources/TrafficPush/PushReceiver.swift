@@ -1,6 +1,7 @@
 import HTTPCalls
 import NIOHTTP1
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 public import TrustedFiles
 
 /// A destination with what its files say.

@@ -2,6 +2,7 @@ import HTTPCalls
 import Logging
 import NIOCore
 import NIOHTTP1
+import TrafficDocuments
 import TrafficMetrics
 import TrafficModel
 

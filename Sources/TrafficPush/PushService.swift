@@ -1,5 +1,6 @@
 public import Logging
 public import ServiceLifecycle
+import TrafficDocuments
 public import TrafficFeed
 import TrafficMetrics
 import TrafficModel

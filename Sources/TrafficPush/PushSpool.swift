@@ -1,6 +1,7 @@
 import NIOCore
 import NIOPosix
 import SQLiteDatabase
+import TrafficDocuments
 import TrafficModel
 
 /// Requests that wait for their receivers, in a database: they outlast the daemon. Each destination takes them in their

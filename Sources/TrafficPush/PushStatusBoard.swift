@@ -1,5 +1,6 @@
 import Synchronization
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 
 /// How the deliveries to all destinations go, for whoever wants to know.
 public final class PushStatusBoard: Sendable {

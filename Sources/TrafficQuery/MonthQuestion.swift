@@ -1,3 +1,4 @@
+public import TrafficDocuments
 public import TrafficModel
 
 /// A question to history about one month.

@@ -1,4 +1,5 @@
 package import TrafficAlerts
+package import TrafficDocuments
 package import TrafficModel
 
 /// Judges rules over a recording, as a daemon would have judged them at that time.

@@ -1,5 +1,6 @@
+package import TrafficDocuments
 import TrafficHistory
-package import TrafficModel
+import TrafficModel
 package import TrafficQuery
 
 /// The history that a daemon would have of the time of a recording, in a database in memory.

@@ -4,6 +4,8 @@ import TrafficAPI
 import TrafficAlerts
 import TrafficCapture
 import TrafficConfiguration
+import TrafficDocuments
+import TrafficEvents
 import TrafficFeed
 import TrafficHistory
 import TrafficInbox

@@ -3,6 +3,7 @@ import Logging
 import Synchronization
 import TrafficAlerts
 import TrafficCapture
+import TrafficDocuments
 import TrafficFeed
 import TrafficHistory
 import TrafficModel

@@ -1,6 +1,7 @@
 import Dispatch
 import TrafficAPI
 import TrafficCapture
+import TrafficDocuments
 import TrafficModel
 
 /// Measures the capture's programs for the control API, on its own thread. Switching the kernel's statistics on and off

@@ -6,10 +6,12 @@ import TrafficAPI
 import TrafficAlerts
 import TrafficCapture
 import TrafficConfiguration
+import TrafficDocuments
 import TrafficFeed
 import TrafficHistory
 import TrafficInbox
 import TrafficLedger
+import TrafficLimits
 import TrafficModel
 import TrafficPush
 import UnixSignals

@@ -1,4 +1,5 @@
 import TrafficCapture
+import TrafficDocuments
 import TrafficModel
 
 /// What the daemon checked at its start, for `trafficctl doctor`.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import TrafficCapture
+import TrafficEvents
 import TrafficModel
 
 /// Writes every capture event as one line of JSON. The file has what the ledger was told, for a bug report or for a

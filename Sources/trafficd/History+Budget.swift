@@ -1,4 +1,5 @@
 import TrafficAlerts
+import TrafficDocuments
 import TrafficHistory
 import TrafficModel
 import TrafficQuery

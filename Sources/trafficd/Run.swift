@@ -4,6 +4,7 @@ import Logging
 import TrafficAPI
 import TrafficCapture
 import TrafficConfiguration
+import TrafficDocuments
 import TrafficHistory
 import TrafficModel
 import TrustedFiles

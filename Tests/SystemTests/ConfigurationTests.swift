@@ -3,6 +3,7 @@ import GroundTruth
 import TestSupport
 import Testing
 import TrafficConfiguration
+import TrafficDocuments
 import TrafficModel
 
 extension SurfaceTests {

@@ -3,6 +3,8 @@ import Glibc
 import GroundTruth
 import TestSupport
 import Testing
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 
 extension SystemTests {

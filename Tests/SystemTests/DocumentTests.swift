@@ -6,9 +6,11 @@ import TrafficAlerts
 import TrafficAudit
 import TrafficCapture
 import TrafficConfiguration
+import TrafficDocuments
 import TrafficExport
 import TrafficHistory
 import TrafficLedger
+import TrafficLimits
 import TrafficModel
 
 /// README, docs and similar files: everything that they name exists, and every command in them works.

@@ -2,6 +2,7 @@ import Foundation
 import GroundTruth
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficKitTestSupport
 import TrafficModel
 

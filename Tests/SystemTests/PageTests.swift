@@ -3,6 +3,7 @@ import GroundTruth
 import Synchronization
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficKitTestSupport
 import TrafficModel
 

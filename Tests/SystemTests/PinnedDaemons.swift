@@ -2,6 +2,7 @@ import Foundation
 import GroundTruth
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficModel
 
 /// Daemons, one after the other, that pin in one directory.

@@ -3,6 +3,7 @@ import GroundTruth
 import SQLiteDatabase
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficModel
 import TrafficQuery
 

@@ -4,6 +4,7 @@ import GroundTruth
 import Synchronization
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficModel
 import TrafficRecording
 

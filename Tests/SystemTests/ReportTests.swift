@@ -3,6 +3,7 @@ import GroundTruth
 import NIOSSL
 import TestSupport
 import Testing
+import TrafficEvents
 import TrafficKitTestSupport
 import TrafficModel
 import TrafficReport

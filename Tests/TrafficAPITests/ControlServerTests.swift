@@ -9,6 +9,7 @@ import ServiceLifecycle
 import TestSupport
 import Testing
 import TrafficAPI
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 

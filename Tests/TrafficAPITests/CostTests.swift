@@ -5,6 +5,7 @@ import NIOCore
 import ServiceLifecycle
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 

@@ -1,5 +1,6 @@
 import Synchronization
 import TrafficAlerts
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 

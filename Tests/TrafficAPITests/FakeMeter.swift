@@ -1,6 +1,7 @@
 import Synchronization
 import TestSupport
 import TrafficAPI
+import TrafficDocuments
 import TrafficModel
 
 /// Ends at once, or where the test holds it like a measurement that takes its time, and counts its calls.

@@ -5,6 +5,7 @@ import HummingbirdTesting
 import Synchronization
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 import TrafficQuery

@@ -4,6 +4,7 @@ import Hummingbird
 import HummingbirdTesting
 import NIOCore
 import Testing
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 

@@ -3,6 +3,7 @@ import GroundTruth
 import TestSupport
 import Testing
 import TrafficAPI
+import TrafficDocuments
 import TrafficKitTestSupport
 import TrafficModel
 

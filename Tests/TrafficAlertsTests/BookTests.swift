@@ -1,5 +1,7 @@
 import Testing
 import TrafficAlerts
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 import TrafficQuery
 

@@ -1,5 +1,7 @@
 import Testing
 import TrafficAlerts
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 
 @Suite("Rules about new destinations")

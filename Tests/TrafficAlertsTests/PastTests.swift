@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 import TrafficAlerts
+import TrafficDocuments
 import TrafficModel
 
 @Suite("An endpoint's requests against its own past")

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 import TrafficAlerts
+import TrafficDocuments
 import TrafficModel
 
 @Suite("What a rule of an alert asks")

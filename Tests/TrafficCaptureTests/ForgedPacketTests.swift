@@ -1,6 +1,7 @@
 import CTunTap
 import Glibc
 import Testing
+import TrafficEvents
 import TrafficModel
 
 @testable import TrafficCapture

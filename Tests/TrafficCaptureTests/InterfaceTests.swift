@@ -3,6 +3,7 @@ import CTunTap
 import Glibc
 import TestSupport
 import Testing
+import TrafficEvents
 import TrafficLedger
 import TrafficModel
 

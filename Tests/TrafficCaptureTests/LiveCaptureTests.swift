@@ -3,6 +3,7 @@ import Glibc
 import TestSupport
 import TestTraits
 import Testing
+import TrafficEvents
 import TrafficLedger
 import TrafficModel
 

@@ -4,6 +4,7 @@ import Glibc
 import GroundTruth
 import TestSupport
 import Testing
+import TrafficEvents
 import TrafficLedger
 import TrafficModel
 

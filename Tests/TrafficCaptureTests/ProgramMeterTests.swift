@@ -2,6 +2,7 @@ import CLibbpf
 import Glibc
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficModel
 
 @testable import TrafficCapture

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import TestSupport
 import Testing
+import TrafficEvents
 import TrafficModel
 
 @testable import TrafficCapture

@@ -3,6 +3,7 @@ import Foundation
 import TestSupport
 import TestTraits
 import Testing
+import TrafficEvents
 import TrafficLedger
 import TrafficModel
 

@@ -5,6 +5,7 @@ import Synchronization
 import TestSupport
 import TestTraits
 import Testing
+import TrafficEvents
 import TrafficLedger
 import TrafficModel
 

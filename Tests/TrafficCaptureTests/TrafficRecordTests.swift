@@ -1,6 +1,7 @@
 import CTrafficABI
 import TestSupport
 import Testing
+import TrafficEvents
 import TrafficModel
 
 @testable import TrafficCapture

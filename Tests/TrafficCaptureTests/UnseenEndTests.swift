@@ -3,7 +3,9 @@ import Glibc
 import TestSupport
 import TestTraits
 import Testing
+import TrafficEvents
 import TrafficLedger
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficCapture

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import TrafficCapture
 import TrafficConfiguration
+import TrafficDocuments
 import TrafficModel
 
 @Suite("The settings of a configuration file")

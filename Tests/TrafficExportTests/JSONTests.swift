@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import TrafficDocuments
 import TrafficExport
 import TrafficModel
 

@@ -1,4 +1,6 @@
 import TestSupport
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 
 /// Seeded snapshots with every field present, absent, extreme and hostile.
@@ -445,7 +447,7 @@ struct RandomSnapshot {
             },
             limits: self.maybe {
                 $0.list {
-                    DoctorReport.Limit(
+                    StatedLimit(
                         of: $0.text(),
                         process: $0.maybe { Int(clamping: $0.count()) },
                         user: $0.maybe { Int(clamping: $0.count()) },

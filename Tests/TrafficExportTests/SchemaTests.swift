@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 import TrafficAudit
+import TrafficDocuments
 import TrafficExport
 import TrafficModel
 

@@ -1,6 +1,8 @@
 import SQLiteDatabase
 import TestSupport
 import Testing
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficHistory

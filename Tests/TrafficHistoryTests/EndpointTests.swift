@@ -1,6 +1,8 @@
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
+import TrafficLimits
 import TrafficModel
 import TrafficQuery
 

@@ -1,5 +1,6 @@
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 import TrafficQuery

@@ -1,7 +1,9 @@
 import Foundation
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
+import TrafficLimits
 import TrafficModel
 import TrafficQuery
 

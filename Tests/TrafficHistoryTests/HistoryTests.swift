@@ -4,6 +4,7 @@ import SQLiteDatabase
 import Synchronization
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 import TrafficQuery

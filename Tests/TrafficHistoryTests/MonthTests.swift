@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
 import TrafficModel
 import TrafficQuery

@@ -4,6 +4,8 @@ import Glibc
 import TestSupport
 import Testing
 import TrafficCapture
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficInbox

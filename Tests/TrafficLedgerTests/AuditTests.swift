@@ -1,5 +1,6 @@
 import Testing
 import TrafficAudit
+import TrafficEvents
 import TrafficModel
 
 @testable import TrafficLedger

@@ -1,6 +1,8 @@
 import Foundation
 import TestSupport
 import Testing
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficLedger

@@ -1,4 +1,5 @@
 import Testing
+import TrafficEvents
 import TrafficModel
 
 @testable import TrafficLedger

@@ -1,5 +1,6 @@
 import TestSupport
 import Testing
+import TrafficEvents
 import TrafficModel
 import TrafficReport
 

@@ -1,4 +1,6 @@
 import Testing
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 import TrafficReport
 

@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficLedger

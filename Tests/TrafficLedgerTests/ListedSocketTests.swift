@@ -1,6 +1,8 @@
 import TestSupport
 import Testing
 import TrafficAudit
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficLedger

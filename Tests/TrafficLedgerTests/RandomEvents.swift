@@ -1,4 +1,5 @@
 import TestSupport
+import TrafficEvents
 import TrafficModel
 import TrafficReport
 

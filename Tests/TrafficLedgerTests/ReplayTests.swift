@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import TrafficEvents
 import TrafficModel
 
 @testable import TrafficLedger

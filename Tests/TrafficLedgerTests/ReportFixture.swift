@@ -1,3 +1,4 @@
+import TrafficEvents
 import TrafficModel
 import TrafficReport
 

@@ -1,5 +1,7 @@
 import TestSupport
 import Testing
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 import TrafficReport
 

@@ -1,5 +1,7 @@
 import Testing
 import TrafficAudit
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficLedger

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import TrafficEvents
 @testable import TrafficModel
 
 @Suite("Absences")

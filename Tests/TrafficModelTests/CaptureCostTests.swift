@@ -1,5 +1,6 @@
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficModel
 
 @Suite("What the programs cost")

@@ -1,4 +1,5 @@
 import Testing
+import TrafficLimits
 import TrafficModel
 
 @Suite("Who pays")

@@ -1,5 +1,6 @@
 import Testing
 
+@testable import TrafficLimits
 @testable import TrafficModel
 
 @Suite("Allowances")

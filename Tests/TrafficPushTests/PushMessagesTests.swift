@@ -1,6 +1,8 @@
 import Foundation
 import TestSupport
 import Testing
+import TrafficDocuments
+import TrafficLimits
 import TrafficMetrics
 import TrafficModel
 

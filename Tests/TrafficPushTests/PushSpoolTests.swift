@@ -2,6 +2,7 @@ import Foundation
 import Synchronization
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficModel
 
 @testable import TrafficPush

@@ -4,8 +4,10 @@ import ServiceLifecycle
 import Synchronization
 import TestSupport
 import Testing
+import TrafficDocuments
 import TrafficFeed
 import TrafficKitTestSupport
+import TrafficLimits
 import TrafficMetrics
 import TrafficModel
 
@@ -24,7 +26,7 @@ struct PushTests {
     private final class Source: ReadingSource {
         private let count = Mutex<UInt64>(0)
         let isReady = true
-        let limits: [DoctorReport.Limit] = []
+        let limits: [StatedLimit] = []
 
         let newest: Reading? = nil
 

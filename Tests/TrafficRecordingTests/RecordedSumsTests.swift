@@ -1,5 +1,6 @@
 import Testing
 import TrafficAlerts
+import TrafficDocuments
 import TrafficModel
 import TrafficQuery
 

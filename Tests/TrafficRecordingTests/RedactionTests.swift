@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 import TrafficExport
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficRecording

@@ -1,4 +1,5 @@
 import Testing
+import TrafficDocuments
 import TrafficModel
 
 @testable import TrafficView

@@ -1,5 +1,7 @@
 import TestSupport
 import Testing
+import TrafficDocuments
+import TrafficLimits
 import TrafficModel
 
 @testable import TrafficView

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import TrafficAlerts
 import TrafficCapture
+import TrafficDocuments
 import TrafficHistory
 import TrafficModel
 import TrafficQuery

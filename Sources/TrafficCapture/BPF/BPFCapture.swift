@@ -1,6 +1,7 @@
 import CLibbpf
 import CTrafficABI
 import Glibc
+public import TrafficEvents
 public import TrafficModel
 
 /// The methods with BPF programs. The counters are in the kernel's socket storage, or in a hash on `kprobe`, and are

@@ -1,4 +1,5 @@
 import CLibbpf
+import TrafficDocuments
 import TrafficModel
 
 /// A loaded program.

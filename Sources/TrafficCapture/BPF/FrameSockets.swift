@@ -1,3 +1,4 @@
+import TrafficEvents
 import TrafficModel
 
 /// Finds the end of AF_PACKET sockets where no program sees that end. Each sweep reports all AF_PACKET sockets, so a

@@ -1,4 +1,5 @@
 import CTrafficABI
+import TrafficEvents
 import TrafficModel
 
 /// Reads what passed the interfaces: from the interfaces' own counters and, where packets are seen, from ours.

@@ -1,4 +1,5 @@
 import CTrafficABI
+import TrafficEvents
 import TrafficModel
 
 /// Reads the new names of processes that have called execve(2).

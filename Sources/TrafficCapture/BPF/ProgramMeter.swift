@@ -1,7 +1,8 @@
 import CLibbpf
 import Glibc
 import Synchronization
-public import TrafficModel
+public import TrafficDocuments
+import TrafficModel
 
 /// Measures what the capture's programs cost in the kernel.
 ///

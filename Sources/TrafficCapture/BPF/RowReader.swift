@@ -1,4 +1,5 @@
 import CTrafficABI
+import TrafficEvents
 import TrafficModel
 
 /// Reads and then removes the rows in which the kernel counts bytes that no record of a socket reports (`rows.bpf.h`).

@@ -1,5 +1,6 @@
 import CTrafficABI
-package import TrafficModel
+package import TrafficEvents
+import TrafficModel
 
 /// Decodes `struct traffic_socket` and `struct traffic_shared_record` of `bpf/include/traffic_abi.h`.
 package enum TrafficRecord {

@@ -1,4 +1,5 @@
-public import TrafficModel
+public import TrafficEvents
+import TrafficModel
 
 /// Decides when to read the host's addresses again: every ten seconds, and in a round in which a socket is in an
 /// unknown network namespace or has an unknown address of its own. So the connections of a new container are recognised

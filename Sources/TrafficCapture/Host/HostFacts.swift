@@ -1,4 +1,5 @@
 import Glibc
+public import TrafficEvents
 public import TrafficModel
 
 /// Facts about the machine and the present time.

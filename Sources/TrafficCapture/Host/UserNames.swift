@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import Synchronization
+import TrafficLimits
 import TrafficModel
 
 /// The names of users, as the host has them now.

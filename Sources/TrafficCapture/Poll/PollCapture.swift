@@ -1,4 +1,5 @@
 import Glibc
+public import TrafficEvents
 public import TrafficModel
 
 /// The `poll` method: reads `sock_diag` and `/proc` at every sweep and loads nothing into the kernel.

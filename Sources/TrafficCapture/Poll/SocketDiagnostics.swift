@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+package import TrafficEvents
 package import TrafficModel
 
 /// The TCP sockets of the calling thread's network namespace, from `sock_diag` (sock_diag(7)).

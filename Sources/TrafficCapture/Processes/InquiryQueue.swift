@@ -1,3 +1,5 @@
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 /// Processes that wait to be looked up. Each process is in the queue once, and users take turns, so no user's processes

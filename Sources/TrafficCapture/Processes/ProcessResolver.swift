@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import Synchronization
+public import TrafficEvents
 public import TrafficModel
 
 /// Adds details of processes from `/proc` and notices when processes end. The resolver has its own thread, so a slow

@@ -1,4 +1,5 @@
 import Histogram
+import TrafficLimits
 import TrafficModel
 
 /// How long the exchanges of a row took, in microseconds, with limited memory.

@@ -1,4 +1,5 @@
 import DequeModule
+import TrafficLimits
 import TrafficModel
 import TrafficReport
 

@@ -1,3 +1,5 @@
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 /// Closed sockets that are no longer listed, and whose reports may still come. A program on a busy machine, or behind

@@ -1,3 +1,4 @@
+import TrafficLimits
 import TrafficModel
 import TrafficReport
 

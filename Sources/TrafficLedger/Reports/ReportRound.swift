@@ -1,3 +1,5 @@
+import TrafficEvents
+import TrafficLimits
 import TrafficModel
 
 /// The sender of a datagram.

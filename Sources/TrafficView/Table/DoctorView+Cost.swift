@@ -1,3 +1,4 @@
+import TrafficDocuments
 import TrafficModel
 
 extension DoctorView {

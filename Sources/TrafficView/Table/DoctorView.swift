@@ -1,4 +1,6 @@
-public import TrafficModel
+public import TrafficDocuments
+import TrafficLimits
+import TrafficModel
 
 /// The report of `doctor` for people: first the daemon and its capture method, then each check, with its remedy where
 /// there is one, then the limits where they are asked for, then the cost of counting where it was measured.
@@ -65,7 +67,7 @@ public struct DoctorView: Sendable {
         return "nothing to mend. See what moves now: trafficctl top. See that no byte is missing: sudo trafficctl audit"
     }
 
-    private func rows(of limits: [DoctorReport.Limit]) -> [Frame.Row] {
+    private func rows(of limits: [StatedLimit]) -> [Frame.Row] {
         var rows = [Frame.Row()] + self.rows("limits", limits.isEmpty ? "this daemon tells none" : "the most of each")
         for limit in limits {
             let amounts = [("a process", limit.process), ("a user", limit.user), ("all", limit.all)]

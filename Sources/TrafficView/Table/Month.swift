@@ -1,3 +1,4 @@
+public import TrafficDocuments
 public import TrafficModel
 
 extension Table {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import NIOCore
+import TrafficDocuments
 import TrafficExport
 import TrafficModel
 import TrafficView

@@ -2,6 +2,7 @@ import ArgumentParser
 import CommandOptions
 import FoundationEssentials
 import NIOCore
+import TrafficDocuments
 import TrafficModel
 import TrafficView
 

@@ -3,6 +3,7 @@ import CommandOptions
 import FoundationEssentials
 import NIOCore
 import TrafficExport
+import TrafficLimits
 import TrafficModel
 public import TrafficView
 

@@ -1,4 +1,5 @@
 public import ArgumentParser
+import TrafficDocuments
 import TrafficExport
 public import TrafficModel
 import TrafficQuery

@@ -2,8 +2,9 @@ public import ArgumentParser
 import CommandOptions
 import Glibc
 import NIOCore
+public import TrafficDocuments
 import TrafficExport
-public import TrafficModel
+import TrafficModel
 import TrafficQuery
 import TrafficView
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import CommandOptions
 import Glibc
 import NIOCore
+import TrafficDocuments
 import TrafficExport
 import TrafficModel
 import TrafficQuery

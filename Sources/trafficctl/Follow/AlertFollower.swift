@@ -1,4 +1,5 @@
 import NIOCore
+import TrafficDocuments
 import TrafficModel
 
 /// Reads the changes of alerts from the daemon, each once. When the daemon was away, it goes on after the last one.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import HTTPCalls
 import NIOHTTP1
+import TrafficDocuments
 import TrafficExport
 import TrafficModel
 

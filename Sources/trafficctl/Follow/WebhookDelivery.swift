@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import TrafficDocuments
 import TrafficModel
 
 /// Brings changes of alerts to a server, one after the other. Whoever reads them from the daemon never waits for it.

@@ -1,5 +1,6 @@
 import Glibc
 import NIOCore
+import TrafficDocuments
 import TrafficModel
 
 /// A file that keeps which change the server has, so that the next process goes on after it.

@@ -1,4 +1,5 @@
 import Glibc
+import TrafficDocuments
 import TrafficModel
 
 /// Times and users as this host names them.

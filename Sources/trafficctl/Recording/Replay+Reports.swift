@@ -1,6 +1,7 @@
 import NIOCore
 import TrafficAlerts
 import TrafficConfiguration
+import TrafficDocuments
 import TrafficExport
 import TrafficModel
 import TrafficRecording

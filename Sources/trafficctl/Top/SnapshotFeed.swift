@@ -1,6 +1,7 @@
 import CommandOptions
 import NIOCore
 import Synchronization
+import TrafficDocuments
 import TrafficModel
 import TrafficView
 

@@ -1,4 +1,5 @@
 import CTrafficABI
+import TrafficEvents
 import TrafficModel
 
 /// What an observation must say about a kernel's record, number by number, as `bpf/include/traffic_abi.h` defines them.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import TrafficDocuments
 import TrafficFeed
 import TrafficHistory
 import TrafficModel

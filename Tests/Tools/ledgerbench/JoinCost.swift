@@ -1,4 +1,5 @@
 import ArgumentParser
+import TrafficEvents
 import TrafficLedger
 import TrafficModel
 import TrafficReport

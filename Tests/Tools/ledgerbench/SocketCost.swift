@@ -5,6 +5,7 @@ import TrafficModel
 
 #if canImport(Glibc)
 import Glibc
+import TrafficEvents
 #endif
 
 /// Many open sockets, of which each hundredth moves bytes between two ticks.

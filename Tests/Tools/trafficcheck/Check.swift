@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import GroundTruth
+import TrafficDocuments
 import TrafficHistory
 import TrafficModel
 

@@ -1,3 +1,5 @@
+public import TrafficModel
+
 /// The alerts in force.
 public struct AlertReport: Sendable, Decodable, Hashable {
     public var schemaVersion = Snapshot.currentSchemaVersion

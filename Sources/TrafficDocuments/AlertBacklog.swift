@@ -1,3 +1,6 @@
+package import TrafficLimits
+import TrafficModel
+
 /// Changes of alerts for those who have not got them yet: in the daemon for followers, and in `trafficctl` for a server
 /// that does not answer.
 ///
@@ -102,9 +105,9 @@ package struct AlertBacklog {
     }
 
     /// For `doctor`, docs/security.md and its test.
-    package static var limits: [DoctorReport.Limit] {
+    package static var limits: [StatedLimit] {
         [
-            DoctorReport.Limit(
+            StatedLimit(
                 of: "changes of alerts of a rule, kept for those who follow; in all, of all rules",
                 user: self.mostOfOne,
                 all: self.most,

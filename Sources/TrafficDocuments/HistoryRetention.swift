@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// For how long history keeps its sums.
 public struct HistoryRetention: Sendable, Hashable {
     /// Seconds; `nil` for ever.

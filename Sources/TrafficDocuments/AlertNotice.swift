@@ -1,3 +1,5 @@
+public import TrafficModel
+
 /// Where a follower of alerts is: after this change.
 public struct AlertPosition: Sendable, Hashable {
     /// Of one run of the daemon: 16 hexadecimal digits, drawn at its start. The next run numbers its changes anew.

@@ -1,3 +1,6 @@
+public import TrafficLimits
+public import TrafficModel
+
 /// How well the daemon counts on this machine, why, and what would improve it.
 ///
 /// Decoded from the JSON of the control API. Only TrafficExport encodes it (`DoctorReport.schema.json` there).
@@ -44,38 +47,13 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
         }
     }
 
-    /// How much of something the daemon or its programs in the kernel keep. What exceeds a limit costs detail, in most
-    /// cases only that user's, and no byte unless ``beyond`` says so.
-    public struct Limit: Sendable, Decodable, Hashable {
-        /// What is limited, in a few words.
-        public var of: String
-        /// The most for one process, for one user, and for all together. `nil` where there is no such limit.
-        public var process: UInt64?
-        public var user: UInt64?
-        public var all: UInt64?
-        /// What becomes of what exceeds the limit.
-        public var beyond: String
-
-        package init(of: String, process: Int? = nil, user: Int? = nil, all: Int? = nil, beyond: String) {
-            self.of = of
-            self.process = process.map { UInt64(clamping: $0) }
-            self.user = user.map { UInt64(clamping: $0) }
-            self.all = all.map { UInt64(clamping: $0) }
-            self.beyond = beyond
-        }
-
-        package enum CodingKeys: String, CodingKey {
-            case of, process, user, all, beyond
-        }
-    }
-
     public var schemaVersion = Snapshot.currentSchemaVersion
     public var capture: CaptureStatus
     public var daemon: DaemonDescription
     public var host: HostDescription
     public var checks: [Check]
     /// `nil` from a daemon that tells no limits.
-    public var limits: [Limit]?
+    public var limits: [StatedLimit]?
     /// Measured for this report alone. `nil` if the caller did not ask for it.
     public var cost: CaptureCost?
 
@@ -84,7 +62,7 @@ public struct DoctorReport: Sendable, Decodable, Hashable {
         daemon: DaemonDescription,
         host: HostDescription,
         checks: [Check],
-        limits: [Limit]? = nil,
+        limits: [StatedLimit]? = nil,
         cost: CaptureCost? = nil
     ) {
         self.capture = capture

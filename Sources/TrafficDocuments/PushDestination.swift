@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// Where the daemon sends its metrics.
 public struct PushDestination: Sendable, Hashable {
     /// What a receiver reads.

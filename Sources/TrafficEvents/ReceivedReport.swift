@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// A datagram of a cooperating program as it came, and what the kernel said of its sender.
 public struct ReceivedReport: Sendable, Hashable, Codable {
     /// From the sender's credentials (`SCM_CREDENTIALS`, unix(7)), as is the user.

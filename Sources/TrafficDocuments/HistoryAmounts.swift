@@ -1,3 +1,5 @@
+public import TrafficModel
+
 /// What a sum of history counts.
 public enum HistoryAmounts: Sendable, Hashable {
     /// Of sockets: by process, scope, class, or in all.

@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// A month as people write it: `2026-11`.
 public struct CalendarMonth: Sendable, Hashable, Comparable, LosslessStringConvertible {
     public let year: Int

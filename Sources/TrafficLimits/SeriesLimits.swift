@@ -14,23 +14,23 @@ package enum SeriesLimits {
     package static let longestLabel = 256
 
     /// For `doctor`, docs/security.md and its test.
-    package static let table: [DoctorReport.Limit] = [
-        DoctorReport.Limit(
+    package static let table: [StatedLimit] = [
+        StatedLimit(
             of: "programs with series of their own in /metrics",
             all: Self.processes,
             beyond: Self.beyond
         ),
-        DoctorReport.Limit(
+        StatedLimit(
             of: "endpoints with series of their own in /metrics; of one program at most \(Self.endpointsOfProcess)",
             all: Self.endpoints,
             beyond: Self.beyond
         ),
-        DoctorReport.Limit(
+        StatedLimit(
             of: "interfaces with series of their own in /metrics",
             all: Self.interfaces,
             beyond: "the rest adds up in a series with `otel_metric_overflow=\"true\"`"
         ),
-        DoctorReport.Limit(
+        StatedLimit(
             of: "users with such a series of their own",
             all: Self.users,
             beyond: "further users, and all ids from 65,536 on, share one"

@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// The lengths of time for which history keeps sums. Every byte is in a sum of each length.
 ///
 /// Hours, days and months are those of the host's local time, as people read them: a day may have 23 or 25 hours.

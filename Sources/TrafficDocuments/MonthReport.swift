@@ -1,3 +1,5 @@
+public import TrafficModel
+
 /// What was moved in a month, for people who plan or pay by it. A month is one of the host's local time.
 public struct MonthReport: Sendable, Decodable, Hashable {
     public var schemaVersion = Snapshot.currentSchemaVersion

@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// What the programs in the kernel cost while the daemon measured them.
 ///
 /// Decoded from the JSON of the control API, as part of ``DoctorReport``.

@@ -1,3 +1,5 @@
+public import TrafficModel
+
 extension [HistoryDimension] {
     /// Reads words with commas between, as people write them.
     ///

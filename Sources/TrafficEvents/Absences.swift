@@ -1,3 +1,5 @@
+import TrafficModel
+
 /// How the daemon notices that a socket has closed if nothing in the kernel says so: the socket is missing in several
 /// complete lists in a row. One list is not enough (``CaptureEvent/censusesUntilClosed``).
 package struct Absences: Sendable, Codable {

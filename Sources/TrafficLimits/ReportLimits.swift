@@ -52,9 +52,9 @@ package enum ReportLimits {
     package static let durationsAsTheyAre = 32
 
     /// For `doctor`, the report format and its test.
-    package static var table: [DoctorReport.Limit] {
-        func limit(_ of: String, _ allowance: Allowance, beyond: String) -> DoctorReport.Limit {
-            DoctorReport.Limit(
+    package static var table: [StatedLimit] {
+        func limit(_ of: String, _ allowance: Allowance, beyond: String) -> StatedLimit {
+            StatedLimit(
                 of: of,
                 process: allowance.process,
                 user: allowance.user,
@@ -88,13 +88,13 @@ package enum ReportLimits {
                     theirs
                     """
             ),
-            DoctorReport.Limit(
+            StatedLimit(
                 of: "rows of endpoints, in each grouping",
                 user: rows.ofUser,
                 all: rows.all,
                 beyond: "the rest adds up in the user's row `_other`: `in_other`"
             ),
-            DoctorReport.Limit(
+            StatedLimit(
                 of: "services with rows of their own; each at most \(rows.ofService) rows",
                 user: rows.servicesOfUser,
                 all: rows.services,
@@ -107,7 +107,7 @@ package enum ReportLimits {
                     the rest adds up in the process's rows `_other`, one for each role; then it gets no further rows
                     """
             ),
-            DoctorReport.Limit(
+            StatedLimit(
                 of: "rows with more than \(self.durationsAsTheyAre) durations whose percentiles have two digits",
                 user: rows.fineOfUser,
                 all: rows.fine,

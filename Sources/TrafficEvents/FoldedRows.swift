@@ -1,3 +1,5 @@
+public import TrafficModel
+
 /// Bytes that moved and are in no socket's record, because a ring or map of the kernel had no room. The bytes are
 /// exact, and their owners are known as far as each user's share of the rows goes. The sockets of these bytes are not
 /// known, so the bytes are in no scope and no class.

@@ -1,3 +1,5 @@
+public import TrafficModel
+
 /// How the deliveries to one receiver of metrics go. The counts begin at 0 when the daemon starts.
 public struct PushStatus: Sendable, Hashable {
     /// The URL without its secret parts.
