@@ -58,6 +58,11 @@ extension Ledger {
                     beyond: "the oldest leave the list"
                 ),
                 limit(
+                    "sockets taken for closed because the daemon did not find them, where it can see only some at a time",
+                    SocketTable.recoverableLimit,
+                    beyond: "further ones stay in the list"
+                ),
+                limit(
                     "closed connections kept for late reports, for \(self.lateSockets.components.seconds) seconds after the end",
                     self.lateSocketLimit,
                     beyond: "the daemon rejects later reports of the oldest: `late`"
