@@ -5,7 +5,7 @@ import TrafficModel
 /// field nothing is read.
 ///
 /// Any bytes give a value or an error: nothing is read beyond the end. No limit of depth is needed, because no type of the
-/// ledger contains itself.
+/// ledger contains itself. Accesses are as unchecked as the encoder's.
 final class CheckpointDecoder: Decoder {
     /// The value of a field: where its bytes are, without the tag and the length.
     struct Field {

@@ -7,7 +7,7 @@ public import TrafficModel
 /// - What the ledger counts of a socket it has credited: to a process, a group, a scope, a class and the total. So the
 ///   counters of sockets are what a growth is compared with, and never a part of a sum.
 /// - A process is in one group or none, and the number of a group's listed processes is in the group.
-/// - Whatever has a limit has a count for each user: the count is in the file, too, and what it counts is.
+/// - Whatever is limited has a count for each user. The file has the counts and what they count.
 /// - A place in a table (a row, a part, a series) stays valid as long as its table.
 /// - What the file does not have: settings, which are those of the program that reads it, and memories that only save time
 ///   (``NotSaved``).
