@@ -28,4 +28,16 @@ struct FairShareTests {
         // The first of them keep it, so that the same events leave the same entries.
         #expect(surplus.keys.sorted() == [7] + Array(20..<50))
     }
+
+    @Test("between two ticks all together may exceed their limit by a quarter; at a tick those with the most come down")
+    func tick() {
+        var queue = FairQueue<Int>()
+        let limit = UserLimit(10, inAll: 12)
+        for element in 0..<15 {
+            let user = PayingUser(element < 9 ? 1 : UInt32(element - 7))
+            #expect(queue.append(element, of: user, within: limit) == [])
+        }
+        #expect(queue.take(within: limit, andWhile: { _ in false }) == [0, 1, 2])
+        #expect(queue.count == 12 && queue.elements.sorted() == Array(3..<15))
+    }
 }

@@ -39,6 +39,15 @@ struct GroupTests {
         f.tick()
     }
 
+    @Test("what a process moved and explained stays with its group when it leaves")
+    func leave() {
+        var groups = GroupAccounts(LedgerConfiguration())
+        let group = groups.join(Self.group("app"))
+        groups.leave(group, ByteCounts(payload: PayloadBytes(sent: 9)), explained: 7)
+        let life = groups.totals(with: [], unowned: ByteCounts()).lives.first
+        #expect(life?.group == Self.group("app") && life?.bytes.payload.sent == 9 && life?.explained == 7)
+    }
+
     @Test("processes without details join groups in the order of their starts, whatever the order of their sockets")
     func joiningOrder() throws {
         var names: Set<[String]> = []
