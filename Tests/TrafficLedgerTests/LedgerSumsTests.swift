@@ -123,6 +123,70 @@ struct LedgerSumsTests {
         #expect(CheckpointTests.Everything(try Ledger(checkpoint: bytes)) == CheckpointTests.Everything(ledger))
     }
 
+    /// Codes a ledger with one more field.
+    private struct LaterLedger: Encodable {
+        enum CodingKeys: CodingKey { case later, rowGeneration }
+
+        let ledger: Ledger
+        var key = CodingKeys.later
+
+        func encode(to encoder: any Encoder) throws {
+            try self.ledger.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(["text": [PayloadBytes(sent: 1)]], forKey: self.key)
+        }
+    }
+
+    private static func checkpoint(_ sums: LedgerSums, _ ledger: some Encodable) throws -> [UInt8] {
+        let encoder = CheckpointEncoder(after: CheckpointHeader.length)
+        try encoder.write(sums, as: Ledger.Part.sums.rawValue)
+        try encoder.write(ledger, as: Ledger.Part.ledger.rawValue)
+        try encoder.write(encoder.names, as: Ledger.Part.names.rawValue)
+        // A part that this program does not know at all.
+        try encoder.write(["later"], as: 99)
+        var bytes = encoder.takeBytes()
+        CheckpointHeader.seal(&bytes)
+        return bytes
+    }
+
+    @Test("a checkpoint of a later program, with further fields, is read as a whole", arguments: 30..<33)
+    func moreFields(_ seed: UInt64) throws {
+        var ledger = try CheckpointTests.ledger()
+        for event in RandomEvents.events(seed: seed, rounds: 80) { ledger.absorb(event) }
+        let bytes = try Self.checkpoint(LedgerSums(ledger), LaterLedger(ledger: ledger))
+        let restored = try Ledger(
+            checkpoint: bytes,
+            retention: CheckpointTests.retention,
+            classes: try AddressClasses(CheckpointTests.classes)
+        )
+        #expect(CheckpointTests.Everything(restored) == CheckpointTests.Everything(ledger))
+    }
+
+    @Test("a checkpoint that has other values, or sums that are not those of its ledger, is read as its sums")
+    func otherForm() throws {
+        var ledger = try CheckpointTests.ledger()
+        for event in RandomEvents.events(seed: 34, rounds: 80) { ledger.absorb(event) }
+        let sums = LedgerSums(ledger)
+        let other = try Self.checkpoint(sums, LaterLedger(ledger: ledger, key: .rowGeneration))
+        #expect(throws: CheckpointError.otherForm) { try Ledger(checkpoint: other) }
+        #expect(try Ledger(sums: other).totals.payload == ledger.totals.payload)
+        let changes: [(inout Balance) -> Void] = [
+            { $0.bytes.payload.sent += 1 },
+            { $0.byScope["loopback", default: ByteCounts()].payload.sent += 1 },
+            { $0.groups.lives[0].bytes.payload.sent += 1 },
+            { $0.groups.endedLives[7, default: ByteCounts()].payload.sent += 1 },
+            { $0.groups.unknown.payload.sent += 1 },
+            { $0.groups.unowned.payload.sent += 1 },
+        ]
+        for change in changes {
+            var wrong = sums
+            change(&wrong.balance)
+            let bytes = try Self.checkpoint(wrong, ledger)
+            #expect(throws: CheckpointError.otherSums) { try Ledger(checkpoint: bytes) }
+            #expect(try Ledger(sums: bytes).totals.payload == wrong.balance.bytes.payload)
+        }
+    }
+
     @Test("any change of a byte, and any end, is found")
     func damage() throws {
         var ledger = try CheckpointTests.ledger()
