@@ -27,7 +27,7 @@ struct CheckpointFieldsTests {
                 guard index % 200 == 199 else { continue }
                 try fields.walk(ledger)
                 try sums.walk(LedgerSums(ledger))
-                try fields.walk(ledger.laterSums)
+                try fields.walk(ledger.historySums)
             }
         }
         // More exchanges than a row keeps one by one.

@@ -16,7 +16,7 @@ extension Ledger {
         case sums = 1
         case ledger = 2
         case names = 3
-        case laterSums = 4
+        case historySums = 4
     }
 
     /// Everything that the ledger knows, as bytes for a file on this machine.
@@ -29,7 +29,7 @@ extension Ledger {
         let encoder = CheckpointEncoder(after: CheckpointHeader.length)
         do {
             try encoder.write(LedgerSums(self), as: Part.sums.rawValue)
-            try encoder.write(self.laterSums, as: Part.laterSums.rawValue)
+            try encoder.write(self.historySums, as: Part.historySums.rawValue)
             if withTables { try encoder.write(self, as: Part.ledger.rawValue) }
             try encoder.write(encoder.names, as: Part.names.rawValue)
         } catch {
@@ -40,8 +40,8 @@ extension Ledger {
         return bytes
     }
 
-    var laterSums: LaterSums {
-        LaterSums(
+    var historySums: HistorySums {
+        HistorySums(
             since: self.seriesSince,
             endpoints: self.reports.endpointSums,
             interfaces: self.interfaces.totals
@@ -101,8 +101,8 @@ extension Ledger {
         let contents = try Contents(sums)
         var balance = contents.sums.balance
         balance.countingSince = countingSince
-        if let later = contents.value(LaterSums.self, .laterSums), later.since == self.seriesSince {
-            (balance.endpoints, balance.interfaces) = (later.endpoints, later.interfaces)
+        if let own = contents.value(HistorySums.self, .historySums), own.since == self.seriesSince {
+            (balance.endpoints, balance.interfaces) = (own.endpoints, own.interfaces)
         }
         return balance
     }

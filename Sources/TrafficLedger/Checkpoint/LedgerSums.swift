@@ -3,7 +3,7 @@ import TrafficModel
 /// The sums of a ledger: what a program goes on with that can't read the rest of a checkpoint. They have numbers and texts
 /// alone, so any program can read those of any other.
 struct LedgerSums: Codable, Hashable {
-    /// Without endpoints and interfaces (``LaterSums``). No ledger knows when the count began:
+    /// Without endpoints and interfaces (``HistorySums``). No ledger knows when the count began:
     /// ``Balance/countingSince`` is 0.
     var balance: Balance
     /// How many processes of each group are no longer listed.
@@ -42,7 +42,7 @@ struct LedgerSums: Codable, Hashable {
 }
 
 /// What history has of a ledger besides: a program that can't read these goes on without them.
-struct LaterSums: Codable, Hashable {
+struct HistorySums: Codable, Hashable {
     /// As ``Ledger/seriesSince``: these sums of two ledgers can be compared only if it is the same.
     var since: Timestamp?
     var endpoints: [EndpointSum] = []
