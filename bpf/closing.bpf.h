@@ -4,7 +4,7 @@
  *
  *   closes ─┬─ nothing moved, no record so far ─► nothing
  *           ├─ room in the ring ────────────────► record
- *           ├─ else room in `deferred` ─────────► record at the next sweep
+ *           ├─ else room in `deferred` ─────────► record, which the next sweep reads
  *           └─ else ────────────────────────────► rows (rows.bpf.h), where there is always room;
  *                                                 if the daemon may list the socket: serial in `unrecorded_ends`
  *
@@ -14,10 +14,9 @@
  *
  * Possibly no program runs at the end of a TCP socket, or no walk lists the socket between close(2) and that end
  * (`leaves_totals`). There a socket leaves its totals when its last file is gone: in the ring, or else as a copy in
- * the map `released`, and never in rows.
+ * `deferred`, and never in rows.
  *
- * A socket with further owners leaves a larger record with all of them: in `deferred_shared` and `released_shared` in
- * place of `deferred` and `released`.
+ * A socket with further owners leaves a larger record with all of them: in `deferred_shared` in place of `deferred`.
  */
 #ifndef CLOSING_BPF_H
 #define CLOSING_BPF_H
@@ -191,13 +190,10 @@ __noinline u64 fold_further(further_reference reference)
 	return 0;
 }
 
-/*
- * The key of a record of a shared socket, so that one list has the keys of several maps. No serial has this bit, nor
- * that of copy_key().
- */
+/* No serial has these bits. A list of such keys has those of both maps. */
 static __always_inline u64 record_key(u64 serial, const struct traffic_further *further)
 {
-	return further ? serial | 1ULL << 62 : serial;
+	return further ? serial | (u64)TRAFFIC_KEY_SHARED << 32 : serial;
 }
 
 static __always_inline u32 places_of(const struct traffic_further *further)
@@ -205,17 +201,30 @@ static __always_inline u32 places_of(const struct traffic_further *further)
 	return further ? TRAFFIC_PLACES_OF_SHARED : 1;
 }
 
-#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
 /*
- * The key of a socket's copy. The final record of the socket has all that the copy has, and its flag tells the daemon
- * to pass over the copy. No program removes a copy: the daemon may be reading it.
+ * Puts the socket in `deferred`, or its record in `deferred_shared`; returns false if there is no room. `limit`: how many
+ * places of the maps the payer may fill; 0: all.
  */
-static __always_inline u64 copy_key(u64 serial, const struct traffic_further *further)
+static __always_inline bool put_aside(u64 key, const struct traffic_socket *socket, const struct traffic_further *further,
+				      struct traffic_payer *payer, u32 limit)
 {
-	return record_key(serial, further) | 1ULL << 63;
+	u32 places = places_of(further);
+
+	if (limit && (!payer || payer->deferred + places > limit))
+		return false;
+	if (further ? bpf_map_update_elem(&deferred_shared, &key, &further->record, BPF_ANY) :
+		      bpf_map_update_elem(&deferred, &key, socket, BPF_ANY))
+		return false;
+	if (payer)
+		__sync_fetch_and_add(&payer->deferred, places);
+	return true;
 }
 
+#ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
 /*
+ * A final record has all that the socket's copy has, and its flag tells the daemon to pass over the copy. The copy has a
+ * key of its own, and no program removes or replaces it: the daemon may be reading it.
+ *
  * If there is no room, the socket leaves no copy. Call this between trylock_record() and unlock_record().
  *
  * A program has no room for a record on its stack, so the map takes the socket as it is. Its `stream_sent` is from the
@@ -224,26 +233,21 @@ static __always_inline u64 copy_key(u64 serial, const struct traffic_further *fu
 static __always_inline void leave_copy(struct traffic_socket *socket, struct traffic_further *further,
 				       struct traffic_payer *payer)
 {
-	u64 key = copy_key(socket->serial, further);
-	u32 places = places_of(further);
+	u64 key = record_key(socket->serial, further) | (u64)TRAFFIC_KEY_COPY << 32;
 	struct traffic_socket *copy;
 
-	if (!payer || payer->released + places > fixed.deferred_limit / TRAFFIC_PARTS)
-		return;
 	socket->stream_sent = 0;
 	socket->record++;
 	if (further)
 		complete_record(further, socket);
-	if (further ? bpf_map_update_elem(&released_shared, &key, &further->record, BPF_ANY) :
-		      bpf_map_update_elem(&released, &key, socket, BPF_ANY))
+	if (!put_aside(key, socket, further, payer, fixed.deferred_limit / TRAFFIC_PARTS))
 		return;
-	__sync_fetch_and_add(&payer->released, places);
 	SET_BITS(socket->flags, TRAFFIC_SOCKET_LEFT_COPY);
 	/*
 	 * Packets may have changed the socket meanwhile, so the totals of this record are read from the copy, if the
 	 * daemon has not removed it already.
 	 */
-	copy = further ? bpf_map_lookup_elem(&released_shared, &key) : bpf_map_lookup_elem(&released, &key);
+	copy = further ? bpf_map_lookup_elem(&deferred_shared, &key) : bpf_map_lookup_elem(&deferred, &key);
 	if (copy && copy->serial == socket->serial) {
 		hide_unfinished_owners(copy);
 		if (further)
@@ -310,8 +314,8 @@ static __always_inline void leave_totals(struct traffic_socket *socket, struct t
 #endif
 
 /*
- * Puts the socket in `deferred`, or its record in `deferred_shared`; returns false if there is no room. With
- * `must_have_record` only the room in the map counts, not the payer's part.
+ * Leaves the final record behind the ring; returns false if there is no room. With `must_have_record` only the room in
+ * the map counts, not the payer's part.
  */
 static __always_inline bool defer(struct traffic_socket *socket, struct traffic_further *further,
 				  struct traffic_payer *payer, bool is_recorded, bool must_have_record)
@@ -324,16 +328,9 @@ static __always_inline bool defer(struct traffic_socket *socket, struct traffic_
 	bool was_listed = is_recorded && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
 	u32 limit = fixed.deferred_limit /
 		    (rows_may_lack_bytes ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNRECORDED);
-	u64 key = record_key(socket->serial, further);
-	u32 places = places_of(further);
 
-	if (!must_have_record && (!payer || payer->deferred + places > limit))
+	if (!put_aside(record_key(socket->serial, further), socket, further, payer, must_have_record ? 0 : limit))
 		return false;
-	if (further ? bpf_map_update_elem(&deferred_shared, &key, &further->record, BPF_ANY) :
-		      bpf_map_update_elem(&deferred, &key, socket, BPF_ANY))
-		return false;
-	if (payer)
-		__sync_fetch_and_add(&payer->deferred, places);
 	COUNT_LOSS(closed_deferred, 1);
 	return true;
 }

@@ -62,7 +62,10 @@ struct {
 	__uint(max_entries, TRAFFIC_RING_BYTES);
 } closed SEC(".maps");
 
-/* Closed sockets that wait for the next sweep because the ring has no room for them. By serial. */
+/*
+ * Records that wait for the next sweep because the ring has no room for them: of closed sockets, and copies of TCP
+ * sockets whose last file is gone (closing.bpf.h). By record_key(), as the next one.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
@@ -71,25 +74,6 @@ struct {
 	__type(value, struct traffic_socket);
 } deferred SEC(".maps");
 
-/* Those of them with further owners. By record_key(), as the next two. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, SHARED_MAP_FLAGS);
-	__uint(max_entries, DEFERRED_LIMIT / TRAFFIC_PLACES_OF_SHARED);
-	__type(key, u64);
-	__type(value, struct traffic_shared_record);
-} deferred_shared SEC(".maps");
-
-#ifndef SOCKETS_IN_HASH
-/* Copies of TCP sockets whose last file was gone when the ring had no room (closing.bpf.h). */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, SHARED_MAP_FLAGS);
-	__uint(max_entries, DEFERRED_LIMIT);
-	__type(key, u64);
-	__type(value, struct traffic_socket);
-} released SEC(".maps");
-
 /* Those of them with further owners. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -97,8 +81,7 @@ struct {
 	__uint(max_entries, DEFERRED_LIMIT / TRAFFIC_PLACES_OF_SHARED);
 	__type(key, u64);
 	__type(value, struct traffic_shared_record);
-} released_shared SEC(".maps");
-#endif
+} deferred_shared SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -45,7 +45,7 @@ static __always_inline struct traffic_payer *payer_of(const struct traffic_socke
 	}
 	if (payer && payer->acknowledged_sweep != live.acknowledged_sweep) {
 		payer->acknowledged_sweep = live.acknowledged_sweep;
-		payer->deferred = payer->released = 0;
+		payer->deferred = 0;
 	}
 	return payer;
 }

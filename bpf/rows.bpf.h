@@ -13,29 +13,18 @@
 #include "payer.bpf.h"
 
 /*
- * By process. This map and `user_rows` have room for two generations, because the daemon may take long to read the
- * previous one.
+ * By process, and by payer. There is room for two generations, because the daemon may take long to read the previous one:
+ * the programs add to one, and the daemon reads the other.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, SHARED_MAP_FLAGS);
-	__uint(max_entries, ROWS_LIMIT);
+	__uint(max_entries, ROWS_LIMIT + TRAFFIC_USER_ROWS);
 	__type(key, struct traffic_row_key);
 	__type(value, struct traffic_row);
 } rows SEC(".maps");
 
-/* By payer. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, TRAFFIC_USER_ROWS);
-	__type(key, struct traffic_row_key);
-	__type(value, struct traffic_row);
-} user_rows SEC(".maps");
-
-/*
- * Of all users whose row found no room. One for each of two generations: the programs add to one, and the daemon reads
- * the other.
- */
+/* Of all users whose row found no room. One for each of two generations. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
@@ -43,8 +32,8 @@ struct {
 	__type(value, struct traffic_row);
 } common_rows SEC(".maps");
 
-/* Per generation. */
-enum { ROWS_OF_A_USER = ROWS_LIMIT / 2 / TRAFFIC_USERS_FOR_ROWS };
+/* Rows of processes, per generation. They leave the room of the users' rows free. */
+enum { ROWS_OF_ALL = ROWS_LIMIT / 2, ROWS_OF_A_USER = ROWS_OF_ALL / TRAFFIC_USERS_FOR_ROWS };
 
 /* What is added to a row. */
 struct amounts {
@@ -57,19 +46,20 @@ struct amounts {
 static __noinline struct traffic_row *find_user_row(u32 uid, u32 generation)
 {
 	struct traffic_row_key key = { .id = payer_id(uid), .generation = generation };
-	struct traffic_row fresh = { .owner.uid = key.id }, *row = bpf_map_lookup_elem(&user_rows, &key);
+	struct traffic_row fresh = { .owner.uid = key.id }, *row = bpf_map_lookup_elem(&rows, &key);
 
 	if (row)
 		return row;
-	bpf_map_update_elem(&user_rows, &key, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&user_rows, &key);
+	bpf_map_update_elem(&rows, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&rows, &key);
 }
 
 /*
- * Returns the row of a process. Returns NULL if there is no room, or if the user has reached the limit of rows. Several
- * processors at once may exceed the limit by a few rows.
+ * Returns the row of a process. Returns NULL if there is no room, or if the user or all users together have reached
+ * their limit of rows. Several processors at once may exceed a limit by a few rows.
  */
-static __noinline struct traffic_row *find_process_row(const struct traffic_owner *owner, struct traffic_row *user_row, u32 generation)
+static __noinline struct traffic_row *find_process_row(const struct traffic_owner *owner, struct traffic_row *user_row,
+						       struct traffic_row *common_row, u32 generation)
 {
 	struct traffic_row_key key = {
 		.start_boottime_ns = owner->start_boottime_ns,
@@ -80,12 +70,14 @@ static __noinline struct traffic_row *find_process_row(const struct traffic_owne
 
 	if (row)
 		return row;
-	if (!user_row || user_row->processes >= ROWS_OF_A_USER)
+	if (!user_row || user_row->processes >= ROWS_OF_A_USER || !common_row || common_row->processes >= ROWS_OF_ALL)
 		return NULL;
 	fresh.owner = *owner;
 	fresh.owner.sent_bytes = fresh.owner.received_bytes = 0;
-	if (!bpf_map_update_elem(&rows, &key, &fresh, BPF_NOEXIST))
+	if (!bpf_map_update_elem(&rows, &key, &fresh, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&user_row->processes, 1);
+		__sync_fetch_and_add(&common_row->processes, 1);
+	}
 	return bpf_map_lookup_elem(&rows, &key);
 }
 
@@ -104,13 +96,13 @@ static __noinline int add_to_row(struct traffic_row *row, const struct amounts *
 static __noinline int fold(const struct traffic_owner *owner, const struct amounts *amounts)
 {
 	u32 generation = live.generation, element = generation & 1;
-	struct traffic_row *user_row = find_user_row(owner->uid, generation);
-	struct traffic_row *row = owner->start_boottime_ns ? find_process_row(owner, user_row, generation) : NULL;
+	struct traffic_row *common_row = bpf_map_lookup_elem(&common_rows, &element);
+	struct traffic_row *user_row = find_user_row(owner->uid, generation), *row = NULL;
 
+	if (owner->start_boottime_ns)
+		row = find_process_row(owner, user_row, common_row, generation);
 	if (!row)
-		row = user_row;
-	if (!row)
-		row = bpf_map_lookup_elem(&common_rows, &element);
+		row = user_row ? user_row : common_row;
 	if (row)
 		add_to_row(row, amounts);
 	return 0;

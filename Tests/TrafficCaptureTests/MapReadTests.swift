@@ -56,8 +56,9 @@ struct MapReadTests {
     @Test("what a reader could not read stays in the map")
     func stays() throws {
         let maps = try Maps()
-        let deferred = DeferredReader(map: maps.map(isGood: false), of: .deferred)
-        #expect(throws: Self.refused) { try deferred.take { _ in Issue.record("a record") } }
+        let deferred = DeferredReader(maps.map(isGood: false), shared: maps.map(isGood: true))
+        #expect(throws: Self.refused) { try deferred.read { _, _ in Issue.record("a record") } }
+        deferred.accept()
         #expect(deferred.taken.isEmpty)
         deferred.release()
         for key in UInt64(1)...3 {

@@ -140,8 +140,7 @@ struct RecordLayoutTests {
             traffic_payer.self,
             [
                 ("drains", \.drains), ("ring_bytes", \.ring_bytes), ("acknowledged_sweep", \.acknowledged_sweep),
-                ("deferred", \.deferred), ("released", \.released), ("storage_failed", \.storage_failed),
-                ("shared_sockets", \.shared_sockets), ("pad", \.pad),
+                ("deferred", \.deferred), ("storage_failed", \.storage_failed), ("shared_sockets", \.shared_sockets),
             ]
         ),
         Layout(

@@ -223,7 +223,7 @@ extension LiveCaptureTests {
             var ours: Set<UInt64> = []
             // One is due after these sweeps, and the next ones then. A walk through the namespaces takes some sweeps more.
             // Each sweep reads all files of all processes, so 300 take long beside a test that opens a million.
-            capture.sweepsBetweenCensuses = 5
+            capture.censuses.sweepsBetween = 5
             let count = try blockingLook(every: .zero, until: { $0 >= CaptureEvent.censusesUntilClosed }) {
                 try capture.sweep { event in
                     switch event {
@@ -280,7 +280,7 @@ extension LiveCaptureTests {
             }()
             let ours = { (sockets: [SocketUsage]) in sockets.filter { cookies.contains($0.cookie.rawValue) } }
             // TCP ends the sockets some time after close(2), and each has to be missing in several censuses.
-            capture.sweepsBetweenCensuses = 5
+            capture.censuses.sweepsBetween = 5
             let closed = try blockingLook(until: { $0.map(\.state) == [.closed, .closed] }) { ours(try sweep()) }
             #expect(closed.map(\.state) == [.closed, .closed])
             #expect(closed.allSatisfy { $0.closedAt != nil })

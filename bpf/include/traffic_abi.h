@@ -34,7 +34,7 @@ enum traffic_limit {
  */
 enum traffic_room {
 	TRAFFIC_RING_BYTES = 4 << 20, /* closed sockets between two drains */
-	TRAFFIC_DEFERRED = 65536, /* closed sockets that found no room in the ring, until the next sweep; as many copies */
+	TRAFFIC_DEFERRED = 131072, /* records and copies of sockets that found no room in the ring, until the next sweep */
 	TRAFFIC_DEFERRED_IN_HASH = 4096,
 	TRAFFIC_PARTS = 4, /* a user may fill one part of the ring, and one of `deferred` */
 	TRAFFIC_PARTS_FOR_UNRECORDED = 32, /* the parts of `deferred` for sockets that have no record yet */
@@ -44,7 +44,7 @@ enum traffic_room {
 	TRAFFIC_ROWS = 32768, /* rows of processes, in two generations */
 	TRAFFIC_ROWS_IN_HASH = 8192,
 	TRAFFIC_USERS_FOR_ROWS = 16, /* so many users together fill one generation of rows */
-	TRAFFIC_USER_ROWS = 2048, /* rows of users, in two generations */
+	TRAFFIC_USER_ROWS = 2048, /* rows of users in the same map, in two generations */
 	TRAFFIC_SHARED_SOCKETS = 512, /* open sockets with further owners that one payer may pay for */
 	TRAFFIC_SHARED_SOCKETS_IN_HASH = 1024, /* of all payers; one may have one of TRAFFIC_PARTS */
 	/*
@@ -80,7 +80,13 @@ enum traffic_socket_flag {
 	/* early_bytes may be too small: the `early` map may have dropped an element */
 	TRAFFIC_SOCKET_EARLY_UNKNOWN = 1 << 5,
 	TRAFFIC_SOCKET_INFERRED = 1 << 6, /* method lifecycle: several processes held the socket, and one has all its bytes */
-	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* left a copy in `released`: see closing.bpf.h */
+	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* left a copy in `deferred`: see closing.bpf.h */
+};
+
+/* In keys of `deferred` and `deferred_shared`, in the upper 32 of their bits. The others are the serial. */
+enum traffic_record_key {
+	TRAFFIC_KEY_SHARED = 1 << 30, /* in `deferred_shared`, so that a list may have keys of both maps */
+	TRAFFIC_KEY_COPY = 1U << 31, /* a copy of an open socket */
 };
 
 /* In traffic_socket.stream_sent, above its 32 bits. */
@@ -260,32 +266,25 @@ enum traffic_payer_flag {
 };
 
 /*
- * What a payer has filled of its parts of the ring, of `deferred` and of `released`, and of its places for shared
- * sockets. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are
+ * What a payer has filled of its parts of the ring and of `deferred`, and of its places for shared sockets. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are
  * equal modulo TRAFFIC_BLOCKS_TOLD_APART.
  */
 struct traffic_payer {
-	/*
-	 * live.drains when ring_bytes was last set to 0; `acknowledged_sweep`: likewise when `deferred` and `released`
-	 * were.
-	 */
-	__u32 drains;
+	__u32 drains; /* live.drains when ring_bytes was last set to 0 */
 	__u32 ring_bytes;
-	__u32 acknowledged_sweep;
+	__u32 acknowledged_sweep; /* live.acknowledged_sweep when `deferred` was last set to 0 */
 	__u32 deferred;
-	__u32 released;
 	__u32 storage_failed; /* whether any socket of the payer ever failed to get storage */
 	__u32 shared_sockets; /* open sockets with a struct traffic_further for which this payer pays */
-	__u32 pad;
 };
 
 /*
- * Key of the `rows` and `user_rows` maps. The daemon raises the generation. When no program can still be adding to the
- * rows of the previous generation, the daemon reads and then removes them.
+ * Key of the `rows` map. The daemon raises the generation. When no program can still be adding to the rows of the previous
+ * generation, the daemon reads and then removes them.
  */
 struct traffic_row_key {
-	__u64 start_boottime_ns; /* of the process; 0 in `user_rows` */
-	__u32 id; /* tgid; in `user_rows` the id of the payer */
+	__u64 start_boottime_ns; /* of the process; 0 for the row of a user */
+	__u32 id; /* tgid; of a user's row the id of the payer */
 	__u32 generation;
 };
 
@@ -295,12 +294,12 @@ struct traffic_row_key {
  * many rows, the bytes go to the user's row. If all rows are full, they go to the generation's row in `common_rows`.
  */
 struct traffic_row {
-	/* in `user_rows` only the id of the payer and the bytes; in `common_rows` only the bytes */
+	/* of a user's row only the id of the payer and the bytes; in `common_rows` only the bytes */
 	struct traffic_owner owner;
 	struct traffic_payload wire;
 	__u64 retransmitted_bytes;
 	__u64 sockets; /* closed sockets */
-	__u64 processes; /* in `user_rows`: the number of rows in `rows` of this user */
+	__u64 processes; /* rows of processes: of a user's row those of the user, in `common_rows` those of all users */
 };
 
 /* Key of the `executed` map. */
@@ -363,8 +362,8 @@ struct traffic_live_settings {
 	__u32 sweeps; /* how many sweeps there were */
 	__u32 early_trust; /* up to this many elements that no connection took, the `early` map has dropped none */
 	/*
-	 * The last sweep whose output is in a checkpoint: from then on every user may fill its parts of `deferred` and
-	 * `released` again. Equal to `sweeps` where nothing outlives the daemon.
+	 * The last sweep whose output is in a checkpoint: from then on every user may fill its part of `deferred` again.
+	 * Equal to `sweeps` where nothing outlives the daemon.
 	 */
 	__u32 acknowledged_sweep;
 	/* the walk over network namespaces reports every socket whose last record may be lost with a daemon */

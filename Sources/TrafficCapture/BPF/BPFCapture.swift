@@ -7,7 +7,7 @@ public import TrafficModel
 /// The methods with BPF programs. The counters are in the kernel's socket storage, or in a hash on `kprobe`, and are
 /// swept once per tick. A ring buffer has the final totals of closed sockets.
 public final class BPFCapture: CaptureSource {
-    public private(set) var status: CaptureStatus
+    public internal(set) var status: CaptureStatus
 
     let kernel: KernelSide
     private let ring: RingReader
@@ -16,39 +16,31 @@ public final class BPFCapture: CaptureSource {
     private let ringLimit: Int
     private var rows: RowReader
     /// `nil` where a sweep lists all sockets, or the kernel refuses what else would find the ones that nobody holds.
-    private let walk: NamespaceWalk?
+    let walk: NamespaceWalk?
     /// While a walk takes a census: the sockets that processes held when it began.
-    private var heldAtCensus: Set<UInt64>?
-    /// Of the maps with final records, and of those with copies. For `kprobe`, where sockets leave no copies, of no map.
-    private let deferred: [DeferredReader]
-    private let released: [DeferredReader]
+    var heldAtCensus: Set<UInt64>?
+    var censuses = CensusSchedule()
+    /// Whether a socket had no owner that a process may hold.
+    var sawUnowned = false
+    /// Nanoseconds of ``MonotonicClock``: no walk through all open files begins before.
+    var adoptRestsUntil: UInt64 = 0
+    private let deferred: DeferredReader
     private let names: NameReader
     private var interfaces: InterfaceReader
-    private var losses: LossReader
+    private(set) var losses: LossReader
     private let settingsMap: BPFMap
     /// What the next ``writeLiveSettings()`` writes.
-    private var liveSettings: traffic_live_settings
-    /// A kernel may skip programs without counting that, and at least one kernel does (see ``TrafficCapture``). So a
-    /// census is due at least once per this many sweeps. Tests make them fewer.
-    var sweepsBetweenCensuses = 300
+    var liveSettings: traffic_live_settings
     /// For a test: the capture acts as if the kernel missed calls all the time.
-    private let leavesProgramsOut: Bool
+    let leavesProgramsOut: Bool
     /// What was read stays in the kernel until ``acknowledge()``.
     private let keepsRecords: Bool
     /// An earlier daemon's sweep may have reported a socket, and that daemon was killed before it acknowledged that
     /// sweep.
-    private var isFirstSweepAfterStart = false
-    private var missedAtLastCensus: UInt64 = 0
-    private var censusesDue = 0
-    private var sweepsSinceCensus = 0
+    var isFirstSweepAfterStart = false
     private var malformed: UInt64
-    private var sawUnowned = false
-    private var frameSockets = FrameSockets()
-    private let reads: ReadFailures
-    /// A walk through all open files takes longer the more files users have open. After a walk the daemon rests, so
-    /// that a user with many files cannot keep the daemon busy.
-    private var adoptRestsUntil: UInt64 = 0
-    private static let adoptRestFactor: UInt64 = 19
+    var frameSockets = FrameSockets()
+    let reads: ReadFailures
 
     /// Loads and attaches the programs, and gives every existing socket its baseline.
     ///
@@ -105,12 +97,11 @@ public final class BPFCapture: CaptureSource {
         self.rows = try RowReader(kernel, from: position?.rows, generation: liveSettings.generation)
         let lists = kernel.sweepsAllSockets ? [] : kernel.listsOfNamespaces
         self.walk = lists.isEmpty ? nil : try NamespaceWalk(lists)
-        var (deferred, released): ([DeferredReader], [DeferredReader]) = ([], [])
-        for place in TrafficRecord.Place.allCases where kernel.description.method != .kprobe || !place.hasCopies {
-            let reader = DeferredReader(map: try kernel.map(place.map), of: place, taken: position?.deferred ?? [])
-            if place.hasCopies { released.append(reader) } else { deferred.append(reader) }
-        }
-        (self.deferred, self.released) = (deferred, released)
+        self.deferred = DeferredReader(
+            try kernel.map("deferred"),
+            shared: try kernel.map("deferred_shared"),
+            taken: position?.deferred ?? []
+        )
         self.names = NameReader(map: try kernel.map("executed"))
         let isAudited = kernel.description.wire == .audited
         self.interfaces = try InterfaceReader(
@@ -137,7 +128,7 @@ public final class BPFCapture: CaptureSource {
             self.isFirstSweepAfterStart = true
             self.liveSettings.report_unacknowledged = 1
             // A socket may have ended without a record, and the daemon that read its serial may have been killed.
-            self.censusesDue = CaptureEvent.censusesUntilClosed
+            self.censuses.request()
             self.sawUnowned = true
         }
         try self.writeLiveSettings()
@@ -170,22 +161,21 @@ public final class BPFCapture: CaptureSource {
         let isSwept = self.reads.attempt(self.sweepName) { () throws(CaptureError) in
             census = try self.sweepSockets(emit)
         }
+        self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
+        let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
+        self.reads.attempt("rows") { () throws(CaptureError) in try self.prepareRows(by: deadline) }
         // This comes after the sweep: if a socket closed in between, its larger, final totals are in the ring. What the
         // walk has put there may be older than the sweep's record, but has its number.
-        try self.drain(emit)
-        self.reads.attempt("deferred") { () throws(CaptureError) in try self.takeDeferred(emit) }
+        self.takeClosed(emit)
         if let census, self.kernel.sweepsAllSockets { emit(.census(SocketCensus(census.serials))) }
         if let walkedCensus { emit(.census(walkedCensus)) }
         self.reads.attempt("walk") { () throws(CaptureError) in try self.beginWalk(after: census) }
         let missing = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
         if !missing.isEmpty { emit(.missing(missing)) }
         self.reads.attempt("executed") { () throws(CaptureError) in try self.names.take(emit) }
-        let deadline = MonotonicClock.nanoseconds() + GracePeriod.patience
         self.reads.attempt("interfaces") { () throws(CaptureError) in
             if try self.interfaces.read(by: deadline, emit) { try self.writeLiveSettings() }
         }
-        self.reads.attempt("loss") { () throws(CaptureError) in try self.takeLoss(emit) }
-        self.reads.attempt("rows") { () throws(CaptureError) in try self.takeRows(by: deadline, emit) }
         self.status.awaitsRows = self.rows.awaitsRows
         self.status.blindSpots = self.kernel.description.blindSpots + self.reads.blindSpots
         if self.walk?.hasEnded == true {
@@ -210,7 +200,7 @@ public final class BPFCapture: CaptureSource {
             kernel: self.kernel.description,
             sweeps: self.liveSettings.sweeps,
             ring: self.ring.position,
-            deferred: (self.deferred + self.released).flatMap(\.taken),
+            deferred: self.deferred.taken.sorted(),
             rows: self.rows.position,
             loss: self.ownLoss
         )
@@ -219,7 +209,7 @@ public final class BPFCapture: CaptureSource {
     public func acknowledge() throws(CaptureError) {
         guard self.keepsRecords else { return }
         self.ring.release()
-        for reader in self.deferred + self.released { reader.release() }
+        self.deferred.release()
         try self.rows.release()
         self.liveSettings.acknowledged_sweep = self.liveSettings.sweeps
         try self.allowRecords()
@@ -232,121 +222,44 @@ public final class BPFCapture: CaptureSource {
     }
 
     /// On `kprobe` a probe sees the end of an AF_PACKET socket, and the sweep omits unchanged sockets.
-    private var watchesFrameSockets: Bool { self.status.method != .kprobe }
+    var watchesFrameSockets: Bool { self.status.method != .kprobe }
 
-    /// Finds the process of an accepted, idle connection: the process that holds the socket.
-    private func adoptHeldSockets() {
-        // With `lifecycle` no call tells whether a further process uses a socket.
-        guard self.sawUnowned || self.status.method == .lifecycle, MonotonicClock.nanoseconds() >= self.adoptRestsUntil
-        else { return }
-        let begin = MonotonicClock.threadNanoseconds()
-        let isDone = self.reads.attempt(BPFPrograms.adoptionOfHeldSockets) { () throws(CaptureError) in
-            // A kernel may refuse it: a blind spot says so.
-            try self.kernel.iterators[BPFPrograms.adoptionOfHeldSockets]?.run()
-        }
-        let cost = MonotonicClock.threadNanoseconds() - begin
-        self.adoptRestsUntil = MonotonicClock.nanoseconds() + cost * Self.adoptRestFactor
-        self.sawUnowned = !isDone
-    }
-
-    private func takeRows(by deadline: UInt64, _ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        let isClosing = self.losses.closing > 0
-        try self.rows.take(
+    private func prepareRows(by deadline: UInt64) throws(CaptureError) {
+        let loss = self.losses.loss
+        // The sweep skipped the sockets that were just closing. After the wait they have left what they leave, unless it
+        // takes too long.
+        try self.rows.prepare(
             by: deadline,
-            folded: self.losses.loss.socketsFolded +| self.losses.loss.callsFolded,
-            isClosing: isClosing,
-            keepsRows: self.keepsRecords,
-            raise: { generation throws(CaptureError) in
-                self.liveSettings.generation = generation
-                try self.writeLiveSettings()
-            },
-            drain: { () throws(CaptureError) in
-                try self.takeDeferred(emit)
-                return self.drainRing(emit)
-            },
-            emit
-        )
-        guard isClosing else { return }
-        // The sweep skipped the sockets that were just closing. By now they have left their records, unless the wait
-        // for programs is still in progress.
-        try self.drain(emit)
-        try self.takeDeferred(emit)
-    }
-
-    private struct Census {
-        var serials: Set<UInt64> = []
-        /// The last walk was not disturbed: no living socket is missing.
-        var isWhole = false
-    }
-
-    /// - Returns: The serials of all sockets if a census is due, otherwise `nil`. A census is due at regular intervals,
-    ///   and if the kernel has missed calls since the last census: a missed call may have been the end of a socket.
-    private func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Census? {
-        let missed = self.losses.loss.missedRuns
-        // No census of a hash: a walk through a hash may skip an element while neighbouring elements come and go.
-        self.sweepsSinceCensus += 1
-        if missed > self.missedAtLastCensus || self.sweepsSinceCensus >= self.sweepsBetweenCensuses {
-            self.censusesDue = CaptureEvent.censusesUntilClosed
-            self.sweepsSinceCensus = 0
-        }
-        // A sweep of held sockets is half of a census: the other half is a walk through the network namespaces.
-        let isPossible =
-            self.status.method != .kprobe
-            && (self.kernel.sweepsAllSockets
-                || self.kernel.listsAllOfNamespaces && self.walk?.nextScope == .all)
-        let isCensus = isPossible && (self.leavesProgramsOut || self.censusesDue > 0)
-        self.liveSettings.report_all = isCensus || self.isFirstSweepAfterStart ? 1 : 0
-        try self.writeLiveSettings()
-        var census = Census()
-        let sweep = Result { () throws(CaptureError) in
-            for _ in 1...Self.mostWalks {
-                let ended = try self.losses.endedSockets()
-                let bytes = try self.runSweep { event in
-                    if case .socket(let socket) = event {
-                        if isCensus { census.serials.insert(socket.serial) }
-                        if self.watchesFrameSockets { self.frameSockets.sweep(socket) }
-                    }
-                    emit(event)
-                }
-                let isQuiet = try self.losses.endedSockets() == ended
-                // The list of held sockets goes on by process and descriptor, not by position.
-                census.isWhole = isQuiet || bytes < Self.wholeWalk || !self.kernel.sweepsAllSockets
-                if census.isWhole { return }
-            }
-        }
-        if self.liveSettings.report_all != 0 {
-            self.liveSettings.report_all = 0
+            folded: loss.socketsFolded +| loss.callsFolded,
+            isClosing: self.losses.closing > 0
+        ) { generation throws(CaptureError) in
+            self.liveSettings.generation = generation
             try self.writeLiveSettings()
         }
-        // If a walk broke off, a socket that is missing in its output may still be alive.
-        try sweep.get()
-        if census.isWhole { self.isFirstSweepAfterStart = false }
-        guard isCensus else { return nil }
-        self.censusesDue -= 1
-        self.missedAtLastCensus = missed
-        return census
     }
 
-    /// After each piece of output the kernel resumes the walk by position. If a socket ends meanwhile, the walk misses
-    /// another socket. So a walk of more than one piece is repeated if sockets ended during the walk. After this many
-    /// walks the daemon stops, and the next sweep finds the missing sockets.
-    private static let mostWalks = 4
-    /// Bytes. A piece is 32 KiB in the kernel (`BPF_ITER`'s seq_file), minus the size of the record that did not fit
-    /// any more.
-    private static let wholeWalk = 16 << 10
-
-    /// - Returns: Bytes of output.
-    private func runSweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Int {
-        var bytes = 0
-        var records = RecordSplitter()
-        try self.kernel.iterator(self.sweepName).run { piece throws(CaptureError) in
-            bytes += piece.byteCount
-            records.split(piece) { record in self.decode(record, emit) }
+    /// Reads what closed sockets have left: records in the ring and behind it, and rows. A record from the time when a socket
+    /// was open must come before the end of that socket, which would look like a new socket otherwise. Such records are
+    /// the copies in the map, and some of those in the ring. So the final records in the map were read before the ring,
+    /// and wait for it.
+    private func takeClosed(_ emit: (CaptureEvent) -> Void) {
+        var finals: [CaptureEvent] = []
+        self.reads.attempt("deferred") { () throws(CaptureError) in
+            try self.deferred.read { record, isCopy in
+                self.decode(record) { event in if isCopy { emit(event) } else { finals.append(event) } }
+            }
         }
-        return bytes
+        // If a program is still writing a record, a later sweep reads the finals again.
+        guard self.drainRing(emit) else { return }
+        for event in finals { emit(event) }
+        self.deferred.accept()
+        self.reads.attempt("rows") { () throws(CaptureError) in try self.rows.take(emit) }
+        guard !self.keepsRecords else { return }
+        self.deferred.release()
+        self.reads.attempt("rows") { () throws(CaptureError) in try self.rows.release() }
     }
 
-    private func writeLiveSettings() throws(CaptureError) {
+    func writeLiveSettings() throws(CaptureError) {
         // Not before a call was missed: if a stream is ahead of its calls for another reason, the difference must not
         // be added.
         if self.leavesProgramsOut || self.losses.loss.missedRuns > 0 || self.status.method == .kprobe {
@@ -359,70 +272,18 @@ public final class BPFCapture: CaptureSource {
         try self.settingsMap.setGlobals(self.liveSettings)
     }
 
-    private func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
+    func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
         do {
             let observation = try TrafficRecord.decode(record, seesPackets: self.kernel.description.wire != .estimated)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if self.watchesFrameSockets { self.frameSockets.observe(observation) }
-            for copy in TrafficRecord.replacedCopies(record) {
-                self.released.first { $0.place == TrafficRecord.Place(ofKey: copy) }?.passOver(copy)
+            if TrafficRecord.replacesCopy(record) {
+                self.deferred.passOverCopies(of: record, serial: observation.serial)
             }
             emit(.socket(observation))
         } catch {
             self.malformed += 1
         }
-    }
-
-    private func takeDeferred(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        // A record from the time when a socket was open must come before the socket's final record. Otherwise it would
-        // look like a new socket. So the copies come first, then what is in the ring, then the final records.
-        for reader in self.released { try reader.take { record in self.decode(record, emit) } }
-        var events: [CaptureEvent] = []
-        var readings: [Result<Void, CaptureError>] = []
-        for reader in self.deferred {
-            let reading = Result { () throws(CaptureError) in
-                try reader.take { record in self.decode(record) { events.append($0) } }
-            }
-            readings.append(reading)
-        }
-        if events.isEmpty || self.drainRing(emit) {
-            for event in events { emit(event) }
-        } else {
-            for reader in self.deferred { reader.putBack() }
-        }
-        if !self.keepsRecords {
-            for reader in self.deferred + self.released { reader.release() }
-        }
-        for reading in readings { try reading.get() }
-    }
-
-    // MARK: The walk through the network namespaces
-
-    private var sweepName: String {
-        self.kernel.sweepsAllSockets ? BPFPrograms.sweep : BPFPrograms.sweepOfHeldSockets
-    }
-
-    /// - Returns: A census, if the walk was to take one and has ended.
-    private func takeWalk() -> SocketCensus? {
-        var ended: (scope: NamespaceWalk.Scope, findings: NamespaceWalk.Findings)?
-        self.reads.attempt("walk") { () throws(CaptureError) in ended = try self.walk?.take() }
-        guard let ended else { return nil }
-        let findings = ended.findings
-        for (program, errno) in findings.failures {
-            let part = program.isEmpty ? "network namespaces" : program
-            self.reads.note(part, .system(call: program.isEmpty ? "setns" : "read", object: part, errno: errno))
-        }
-        guard ended.scope == .all else { return nil }
-        if findings.failures.isEmpty { self.liveSettings.report_unacknowledged = 0 }
-        defer { self.heldAtCensus = nil }
-        return self.heldAtCensus.map { SocketCensus($0.union(findings.serials), namespaces: findings.namespaces) }
-    }
-
-    /// - Parameter census: The sockets that processes hold, if a census is due.
-    private func beginWalk(after census: Census?) throws(CaptureError) {
-        guard let walk, let scope = walk.nextScope else { return }
-        self.heldAtCensus = scope == .all ? census.flatMap { $0.isWhole ? $0.serials : nil } : nil
-        try walk.begin(scope, BPFPrograms.sweepSubstitutes)
     }
 
     public func programMeter() throws(CaptureError) -> ProgramMeter? {
@@ -440,7 +301,7 @@ public final class BPFCapture: CaptureSource {
             self.ownLoss + CaptureLoss(missedRuns: try self.kernel.missedRuns())
         )
         // No record says that these sockets closed. A census shows that they are missing.
-        if news.hasLostEnds { self.censusesDue = CaptureEvent.censusesUntilClosed }
+        if news.hasLostEnds { self.censuses.request() }
         if news.hasMissedExecutions { emit(.executionsMissed) }
         guard self.losses.loss != self.status.loss else { return }
         try self.writeLiveSettings()

@@ -1,48 +1,57 @@
-/// Reads a map of records that found no room in the ring (`closing.bpf.h`): `deferred` has final records of sockets,
-/// and `released` has copies of sockets whose last file is gone. Their payload no longer grows, and no program removes
-/// them, so nothing is lost between reading and removing.
-final class DeferredReader {
-    let place: TrafficRecord.Place
-    private let map: BPFMap
-    /// The keys of what is still in the map and will not be read again.
-    private(set) var taken: [UInt64]
-    private var takenLast: [UInt64] = []
+import CTrafficABI
 
-    /// - Parameter taken: What earlier readers of this and of other maps read. It leaves the maps at once.
-    init(map: BPFMap, of place: TrafficRecord.Place, taken: [UInt64] = []) {
-        (self.map, self.place) = (map, place)
-        self.taken = taken.filter { TrafficRecord.Place(ofKey: $0) == place }
+/// Reads the records that found no room in the ring (`closing.bpf.h`): final ones of closed sockets, and copies of sockets
+/// whose last file is gone. Their payload no longer grows, and no program removes them, so nothing is lost between
+/// reading and removing.
+final class DeferredReader {
+    private let map: BPFMap
+    private let sharedMap: BPFMap
+    /// The keys of what is still in the maps and will not be read again.
+    private(set) var taken: Set<UInt64>
+    private var unaccepted: [UInt64] = []
+
+    /// - Parameter taken: What an earlier reader took. It leaves the maps at once.
+    init(_ map: BPFMap, shared sharedMap: BPFMap, taken: [UInt64] = []) {
+        (self.map, self.sharedMap) = (map, sharedMap)
+        self.taken = Set(taken)
         self.release()
     }
 
-    /// - Parameter body: Is called with each record that was not read before, also before an error.
-    func take(_ body: (RawSpan) -> Void) throws(CaptureError) {
-        let known = Set(self.taken)
-        var fresh: [UInt64] = []
-        defer {
-            self.taken += fresh
-            self.takenLast = fresh
-        }
-        try self.map.forEach(keySize: 8, valueSize: self.place.recordSize) { key, record in
-            let key = key.unsafeLoadUnaligned(as: UInt64.self)
-            guard !known.contains(key) else { return }
-            fresh.append(key)
-            body(record)
+    /// - Parameter body: Is called with each record that is not taken, also before an error. `isCopy`: of a socket that
+    ///   was still open.
+    func read(_ body: (_ record: RawSpan, _ isCopy: Bool) -> Void) throws(CaptureError) {
+        self.unaccepted = []
+        for (map, size) in [(self.map, TrafficRecord.size), (self.sharedMap, TrafficRecord.sharedSize)] {
+            try map.forEach(keySize: MemoryLayout<UInt64>.size, valueSize: size) { key, record in
+                let key = key.unsafeLoadUnaligned(as: UInt64.self)
+                guard !self.taken.contains(key) else { return }
+                self.unaccepted.append(key)
+                body(record, key & Self.copyBit != 0)
+            }
         }
     }
 
-    /// The records that were read last will be read again.
-    func putBack() {
-        let last = Set(self.takenLast)
-        self.taken.removeAll(where: last.contains)
+    /// What was read last is taken. Otherwise the next call of ``read(_:)`` reads it again.
+    func accept() {
+        self.taken.formUnion(self.unaccepted)
+        self.unaccepted = []
     }
 
-    /// The record with this key is not to be read.
-    func passOver(_ key: UInt64) { self.taken.append(key) }
+    /// A final record has all that the socket's copies have.
+    ///
+    /// - Parameter final: Of a socket that has left a copy.
+    func passOverCopies(of final: RawSpan, serial: UInt64) {
+        self.taken.insert(serial | Self.copyBit)
+        // The socket may have got further owners after it left its copy.
+        if final.byteCount == TrafficRecord.sharedSize { self.taken.insert(serial | Self.copyBit | Self.sharedBit) }
+    }
 
-    /// Removes what was read.
+    /// Removes what was taken.
     func release() {
-        for key in self.taken { self.map.remove(key) }
+        for key in self.taken { (key & Self.sharedBit == 0 ? self.map : self.sharedMap).remove(key) }
         self.taken = []
     }
+
+    private static let sharedBit = UInt64(TRAFFIC_KEY_SHARED.rawValue) << 32
+    private static let copyBit = UInt64(TRAFFIC_KEY_COPY.rawValue) << 32
 }

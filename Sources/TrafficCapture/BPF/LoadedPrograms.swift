@@ -70,7 +70,7 @@ struct LoadedPrograms: ~Copyable {
         if let bytes = faults.ringBytes { try object.definition(ofMap: "closed").setCapacity(bytes) }
         if let elements = faults.mapElements {
             // `sharers` is a hash only in the one object.
-            let others = embedded == .storage ? ["released", "released_shared"] : ["sharers"]
+            let others = embedded == .storage ? [] : ["sharers"]
             for map in ["deferred", "deferred_shared", "interfaces", "early", "executed"] + others {
                 try object.definition(ofMap: map).setCapacity(elements)
             }
@@ -86,7 +86,7 @@ struct LoadedPrograms: ~Copyable {
             try object.definition(ofMap: "deferred_shared").setCapacity(elements / TRAFFIC_PLACES_OF_SHARED.rawValue)
         }
         if let elements = faults.rowElements {
-            for map in ["rows", "user_rows"] { try object.definition(ofMap: map).setCapacity(elements) }
+            try object.definition(ofMap: "rows").setCapacity(elements)
         }
         try object.definition(ofMap: ".rodata.fixed").setInitial(
             traffic_fixed_settings(

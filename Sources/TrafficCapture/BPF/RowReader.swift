@@ -10,7 +10,6 @@ import TrafficModel
 /// capture outlives the daemon, none before what it said is safe.
 struct RowReader {
     private let rows: BPFMap
-    private let userRows: BPFMap
     private let commonRows: BPFMap
     private let unrecordedEnds: BPFMap
     private(set) var generation: UInt32 = 0
@@ -24,8 +23,10 @@ struct RowReader {
     private var presentEnds: [UInt64] = []
     /// The value of `folded` when the generation was last raised.
     private var foldedBefore: UInt64 = 0
-    /// The value of `folded` at the last call of ``take(by:folded:isClosing:keepsRows:raise:drain:_:)``.
-    private var foldedAtLastTake: UInt64 = 0
+    /// The value of `folded` at the last call of ``prepare(by:folded:isClosing:raise:)``.
+    private var foldedNow: UInt64 = 0
+    /// Whether no program can still be adding to the rows of the previous generation.
+    private var isComplete = false
     /// Number of readings so far. The generation wraps around; this number does not.
     private var readings: UInt64 = 0
     /// The generation that was read last.
@@ -35,8 +36,7 @@ struct RowReader {
 
     private struct Taken {
         var generation: UInt32
-        var processes: [traffic_row_key]
-        var users: [traffic_row_key]
+        var keys: [traffic_row_key]
     }
 
     /// How far a reader has come.
@@ -53,7 +53,6 @@ struct RowReader {
     init(_ kernel: KernelSide, from position: Position?, generation: UInt32) throws(CaptureError) {
         self.gracePeriod = try GracePeriod()
         self.rows = try kernel.map("rows")
-        self.userRows = try kernel.map("user_rows")
         self.commonRows = try kernel.map("common_rows")
         self.unrecordedEnds = try kernel.map("unrecorded_ends")
         self.generation = generation
@@ -61,11 +60,8 @@ struct RowReader {
         (self.readings, self.lastRead, self.presentEnds) = (position.readings, position.lastRead, position.ends)
         if position.lastRead == generation &- 1 {
             // That reader may have been killed before it removed these rows.
-            self.taken = Taken(
-                generation: generation &- 1,
-                processes: try Self.keys(in: self.rows, of: generation &- 1),
-                users: try Self.keys(in: self.userRows, of: generation &- 1)
-            )
+            let keys = try self.rows.keys(as: traffic_row_key.self).filter { $0.generation == generation &- 1 }
+            self.taken = Taken(generation: generation &- 1, keys: keys)
             try self.release()
         } else {
             self.isUnread = generation != 0
@@ -78,102 +74,78 @@ struct RowReader {
 
     /// Whether rows have bytes that the ledger has not: the rows are not complete yet, or they can't be read before a
     /// checkpoint lets the rows before them go.
-    var awaitsRows: Bool { self.isUnread || self.foldedAtLastTake > self.foldedBefore }
+    var awaitsRows: Bool { self.isUnread || self.foldedNow > self.foldedBefore }
 
     /// Removes the rows that were read.
     mutating func release() throws(CaptureError) {
         guard let taken else { return }
         try self.commonRows.set(taken.generation & 1, to: traffic_row())
-        for key in taken.processes { self.rows.remove(key) }
-        for key in taken.users { self.userRows.remove(key) }
+        for key in taken.keys { self.rows.remove(key) }
         self.taken = nil
     }
 
+    /// Makes the programs leave the rows that they have added to, if there are any, and waits until they have. Records that
+    /// sockets made before they closed must be read between this call and ``take(_:)``.
+    ///
     /// - Parameters:
-    ///   - deadline: How long to wait for programs, in nanoseconds of ``MonotonicClock``. A later call reads rows that
-    ///     are not complete by then.
+    ///   - deadline: How long to wait for programs, in nanoseconds of ``MonotonicClock``. A later call waits on.
     ///   - folded: How many sockets and calls have been added to rows so far.
-    ///   - isClosing: A program may be about to add to a row.
-    ///   - keepsRows: The rows stay in the maps until ``release()``.
+    ///   - isClosing: A program may be about to add to a row, or to leave a record.
     ///   - raise: Makes the programs add to this generation from now on.
-    ///   - drain: Reads the ring, and the copies in `released`. Records made while a socket was open must reach the ledger
-    ///     before ``CaptureEvent/closedWithoutRecord(_:)`` says that the socket closed. Returns whether all of them
-    ///     did; if not, a later call goes on.
-    mutating func take(
+    mutating func prepare(
         by deadline: UInt64,
         folded: UInt64,
         isClosing: Bool,
-        keepsRows: Bool,
-        raise: (UInt32) throws(CaptureError) -> Void,
-        drain: () throws(CaptureError) -> Bool,
-        _ emit: (CaptureEvent) -> Void
+        raise: (UInt32) throws(CaptureError) -> Void
     ) throws(CaptureError) {
+        // A program adds to rows first. So the rows of these sockets are of this generation or of an earlier one.
         self.presentEnds += self.unrecordedEnds.popAll(as: UInt64.self)
-        self.foldedAtLastTake = folded
-        if self.isUnread { try self.readWhenComplete(by: deadline, emit) }
-        if !keepsRows { try self.release() }
+        self.foldedNow = folded
         // The next generation needs the place of the rows that were read.
-        guard self.taken == nil else { return }
-        // A socket may have closed after `folded` was read. Then only `unrecordedEnds` contains the socket.
-        guard !self.isUnread, folded > self.foldedBefore || isClosing || !self.presentEnds.isEmpty else { return }
-        if !self.presentEnds.isEmpty { guard try drain() else { return } }
-        try raise(self.generation &+ 1)
-        self.generation &+= 1
-        self.foldedBefore = folded
-        self.isUnread = true
-        swap(&self.previousEnds, &self.presentEnds)
-        try self.readWhenComplete(by: deadline, emit)
-        if !keepsRows { try self.release() }
+        if !self.isUnread, self.taken == nil, folded > self.foldedBefore || isClosing || !self.presentEnds.isEmpty {
+            try raise(self.generation &+ 1)
+            self.generation &+= 1
+            self.foldedBefore = folded
+            self.isUnread = true
+            swap(&self.previousEnds, &self.presentEnds)
+        }
+        guard self.isUnread, !self.isComplete else { return }
+        self.isComplete = try self.gracePeriod.hasPassed(by: deadline)
     }
 
-    private mutating func readWhenComplete(
-        by deadline: UInt64,
-        _ emit: (CaptureEvent) -> Void
-    ) throws(CaptureError) {
-        guard try self.gracePeriod.hasPassed(by: deadline) else { return }
-        try self.read(emit)
+    /// Reads the rows of the previous generation, if they are complete. They stay in the maps until ``release()``.
+    mutating func take(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        guard self.isComplete else { return }
+        let past = self.generation &- 1
+        let common = FoldedRows.Row(try self.commonRows.value(at: past & 1, as: traffic_row.self))
+        var folded = FoldedRows(generation: self.readings + 1)
+        folded.common = common.isEmpty ? nil : common
+        var keys: [traffic_row_key] = []
+        try self.rows.forEach(
+            keySize: MemoryLayout<traffic_row_key>.size,
+            valueSize: MemoryLayout<traffic_row>.size
+        ) { key, value in
+            let key = key.unsafeLoadUnaligned(as: traffic_row_key.self)
+            guard key.generation == past else { return }
+            keys.append(key)
+            let row = FoldedRows.Row(value.unsafeLoadUnaligned(as: traffic_row.self))
+            if key.start_boottime_ns != 0 {
+                folded.processes.append(row)
+            } else if !row.isEmpty {
+                folded.users.append(row)
+            }
+        }
+        // Nothing below can fail, so every removed row is reported.
+        (self.isUnread, self.isComplete) = (false, false)
+        self.lastRead = past
+        self.readings += 1
+        self.taken = Taken(generation: past, keys: keys)
+        emit(.rows(folded))
         guard !self.previousEnds.isEmpty else { return }
         // This event comes after the rows: so a reader of the events never sees a closed socket whose bytes are
         // missing.
         emit(.closedWithoutRecord(self.previousEnds))
         self.previousEnds.removeAll()
-    }
-
-    private mutating func read(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        let past = self.generation &- 1
-        let common = FoldedRows.Row(try self.commonRows.value(at: past & 1, as: traffic_row.self))
-        let processes = try Self.read(self.rows, of: past)
-        let users = try Self.read(self.userRows, of: past)
-        // Nothing below can fail, so every removed row is reported.
-        self.isUnread = false
-        self.lastRead = past
-        self.readings += 1
-        self.taken = Taken(generation: past, processes: processes.map(\.key), users: users.map(\.key))
-        var folded = FoldedRows(generation: self.readings)
-        folded.processes = processes.map(\.row)
-        folded.users = users.map(\.row).filter { !$0.isEmpty }
-        folded.common = common.isEmpty ? nil : common
-        emit(.rows(folded))
-    }
-
-    private static func keys(in map: BPFMap, of generation: UInt32) throws(CaptureError) -> [traffic_row_key] {
-        try map.keys(as: traffic_row_key.self).filter { $0.generation == generation }
-    }
-
-    private static func read(
-        _ map: BPFMap,
-        of generation: UInt32
-    ) throws(CaptureError) -> [(key: traffic_row_key, row: FoldedRows.Row)] {
-        var taken: [(key: traffic_row_key, row: FoldedRows.Row)] = []
-        try map.forEach(
-            keySize: MemoryLayout<traffic_row_key>.size,
-            valueSize: MemoryLayout<traffic_row>.size
-        ) { key, value in
-            let key = key.unsafeLoadUnaligned(as: traffic_row_key.self)
-            guard key.generation == generation else { return }
-            taken.append((key, FoldedRows.Row(value.unsafeLoadUnaligned(as: traffic_row.self))))
-        }
-        return taken
     }
 }
 

@@ -84,51 +84,11 @@ package enum TrafficRecord {
         return owners
     }
 
-    /// If this is the final record of a socket that has left a copy in a map: the keys that the copy may have. A socket may
-    /// have got further owners after it left its copy.
-    static func replacedCopies(_ bytes: RawSpan) -> [UInt64] {
-        guard bytes.byteCount == self.size || bytes.byteCount == self.sharedSize else { return [] }
+    /// - Parameter bytes: A record that ``decode(_:seesPackets:)`` accepts.
+    /// - Returns: Whether this is the final record of a socket that has left a copy in a map.
+    static func replacesCopy(_ bytes: RawSpan) -> Bool {
         let record = bytes.unsafeLoadUnaligned(as: traffic_socket.self)
-        guard record.closed_boottime_ns != 0, record.flags & TRAFFIC_SOCKET_LEFT_COPY.rawValue != 0 else { return [] }
-        let copy = record.serial | Place.released.rawValue << Place.shift
-        let sharedCopy = record.serial | Place.releasedShared.rawValue << Place.shift
-        return bytes.byteCount == self.size ? [copy] : [copy, sharedCopy]
-    }
-
-    /// The maps of records that did not go to the ring. The first two bits of a key tell in which of them it is:
-    /// `record_key()` and `copy_key()` in `closing.bpf.h`.
-    enum Place: UInt64, CaseIterable {
-        case deferred = 0
-        case deferredShared = 1
-        case released = 2
-        case releasedShared = 3
-
-        static let shift: UInt64 = 62
-
-        /// - Parameter key: Of an element of one of the maps.
-        init(ofKey key: UInt64) {
-            // All values of two bits are there.
-            self = Self(rawValue: key >> Self.shift) ?? .deferred
-        }
-
-        var map: String {
-            switch self {
-            case .deferred: "deferred"
-            case .deferredShared: "deferred_shared"
-            case .released: "released"
-            case .releasedShared: "released_shared"
-            }
-        }
-
-        var recordSize: Int {
-            switch self {
-            case .deferred, .released: TrafficRecord.size
-            case .deferredShared, .releasedShared: TrafficRecord.sharedSize
-            }
-        }
-
-        /// Copies of sockets that are still open.
-        var hasCopies: Bool { self == .released || self == .releasedShared }
+        return record.closed_boottime_ns != 0 && record.flags & TRAFFIC_SOCKET_LEFT_COPY.rawValue != 0
     }
 
     /// Bytes that TCP has accepted and that no counter has yet. The kernel read the length of the stream before the
