@@ -530,6 +530,7 @@ let package = Package(
                 "TrafficModel", "TrafficReport",
                 "TrafficView",
             ],
+            exclude: ["CheckpointFields.txt"],
             resources: [.copy("Recordings")],
             swiftSettings: strict
         ),
