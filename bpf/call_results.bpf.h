@@ -14,10 +14,25 @@
 
 /* Sends ------------------------------------------------------------------------------------------------------------ */
 
+/* A call that has moved no byte may have moved an empty datagram. */
+static __always_inline bool is_counted(long result)
+{
+	return result > 0 || (fixed.derives_wire && !result);
+}
+
 static __always_inline int sent(struct sock *sk, long result)
 {
-	if (result > 0 && is_internet(sk))
+	struct traffic_socket *socket;
+
+	if (!is_counted(result) || !is_internet(sk))
+		return 0;
+	if (result)
 		count_sent(sk, result);
+	if (!fixed.derives_wire || !is_udp(sk))
+		return 0;
+	socket = find_socket(sk);
+	if (socket)
+		derive_datagram(socket, sk, &socket->wire_sent, result);
 	return 0;
 }
 
@@ -38,17 +53,24 @@ static __always_inline int call_sent(struct sock *sk, long result)
 /* Peeked bytes stay in the queue, and the error queue has no payload. So neither counts as received. */
 static __always_inline int received(struct sock *sk, long result, int flags)
 {
+	struct traffic_socket *socket;
 	const struct tcp_sock *tcp;
 
-	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
+	if (!is_counted(result) || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
 		return 0;
 	tcp = tcp_of(sk);
 	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) && !is_unstored(sk))
 		return 0; /* counted in tcp_rcv_space_adjust */
-	count_received(sk, result);
-	if (tcp) {
-		struct traffic_socket *socket = storage_of(sk);
-
+	if (result)
+		count_received(sk, result);
+	/* Of a socket that is shut down a call returns 0 without a datagram. */
+	if (fixed.derives_wire && is_udp(sk) && (result || !READ(sk, sk_shutdown))) {
+		socket = find_socket(sk);
+		if (socket)
+			derive_datagram(socket, sk, &socket->wire_received, result);
+	}
+	if (tcp && result) {
+		socket = storage_of(sk);
 		if (socket && flags & MSG_OOB)
 			__sync_fetch_and_add(&socket->urgent_bytes, -1);
 		if (socket)

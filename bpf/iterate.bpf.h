@@ -112,6 +112,8 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	if (tcp) {
 		read_tcp_counters(copy, sk, tcp, copy->state);
 		copy->stream_sent = read_stream_sent(copy, sk, tcp);
+	} else if (has_lost_datagrams(sk)) {
+		copy->wire_is_estimated = 1;
 	}
 	barrier();
 	copy->unowned_sent_bytes = socket->unowned_sent_bytes;
@@ -206,6 +208,8 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	if (tcp) {
 		read_tcp_counters(socket, sk, tcp, socket->state);
 		socket->stream_sent = read_stream_sent(socket, sk, tcp);
+	} else if (has_lost_datagrams(sk)) {
+		socket->wire_is_estimated = 1;
 	}
 	/* The socket was created but is not connected yet. */
 	if (tcp && socket->state == TCP_CLOSE && !has_last_record(socket) && moved_nothing(socket) &&
@@ -334,11 +338,11 @@ static __always_inline struct traffic_socket *adopt(struct sock *sk)
  * TCP's counters began with the connection. Notes them as if a record had them, so that no row gets bytes from before
  * the capture.
  */
-static __always_inline void begin_estimates(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
+static __always_inline void note_earlier_counters(struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp)
 {
 	read_tcp_counters(socket, sk, tcp, socket->state);
 	socket->last_record.retransmitted_bytes = socket->retransmitted_bytes;
-	if (fixed.estimates_wire)
+	if (fixed.derives_wire)
 		socket->last_record.wire = wire_of(socket);
 	barrier();
 	socket->last_record.serial = socket->serial;
@@ -383,7 +387,7 @@ int adopt_held_sockets(struct bpf_iter__task_file *context)
 	if (tcp && !live.baseline_done) {
 		start_counting(storage, sk, tcp);
 		adopt_sending(storage, sk, tcp);
-		begin_estimates(storage, sk, tcp);
+		note_earlier_counters(storage, sk, tcp);
 	}
 	if (fixed.counts_streams)
 		note_holder(storage, READ(sk, sk_uid.val), task);
@@ -413,7 +417,7 @@ int adopt_tcp_sockets(struct bpf_iter__tcp *context)
 	if (storage) {
 		start_counting(storage, (struct sock *)tcp, tcp);
 		adopt_sending(storage, (struct sock *)tcp, tcp);
-		begin_estimates(storage, (struct sock *)tcp, tcp);
+		note_earlier_counters(storage, (struct sock *)tcp, tcp);
 	}
 	return 0;
 }

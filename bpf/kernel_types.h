@@ -58,8 +58,14 @@ struct task_struct {
 struct ns_common {
 	unsigned int inum;
 };
+struct netns_ipv4 {
+	u8 sysctl_tcp_timestamps;
+	u8 sysctl_tcp_window_scaling;
+	u8 sysctl_tcp_sack;
+};
 struct net {
 	struct ns_common ns;
+	struct netns_ipv4 ipv4;
 };
 typedef struct {
 	struct net *net;
@@ -70,6 +76,9 @@ struct in6_addr {
 		__be32 u6_addr32[4];
 	} in6_u;
 };
+typedef struct {
+	int counter;
+} atomic_t;
 typedef struct {
 	s64 counter;
 } atomic64_t;
@@ -83,6 +92,7 @@ struct sock_common {
 	u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
+	unsigned char skc_ipv6only : 1;
 	possible_net_t skc_net;
 	struct proto *skc_prot;
 	atomic64_t skc_cookie;
@@ -94,9 +104,20 @@ typedef struct {
 	int owned;
 } socket_lock_t;
 struct socket;
+struct numa_drop_counters {
+	atomic_t drops0;
+	atomic_t drops1;
+};
 struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
+	struct {
+		atomic_t rmem_alloc;
+	} sk_backlog;
+	atomic_t sk_drops;
+	struct numa_drop_counters *sk_drop_counters; /* Linux 6.18 */
+	int sk_err;
+	u8 sk_shutdown;
 	u16 sk_protocol;
 	u16 sk_type;
 	void *sk_user_data;
@@ -145,12 +166,39 @@ struct file {
 	void *private_data;
 };
 struct tcp_ulp_ops;
+struct inet_sock {
+	void *inet_opt;
+};
 struct inet_connection_sock {
+	u16 icsk_ext_hdr_len;
+	struct {
+		u16 rcv_mss;
+	} icsk_ack;
 	const struct tcp_ulp_ops *icsk_ulp_ops;
 	void *icsk_ulp_data;
 };
+struct tcp_options_received {
+	u16 tstamp_ok : 1;
+	u16 wscale_ok : 1;
+	u16 sack_ok : 3;
+};
+struct tcp_sack_block {
+	u32 start_seq;
+	u32 end_seq;
+};
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	u16 tcp_header_len;
+	u8 ecn_flags;
+	u8 syn_data : 1;
+	u8 syn_fastopen : 1;
+	struct tcp_options_received rx_opt;
+	u32 data_segs_in;
+	u32 data_segs_out;
+	u32 rcv_ooopack;
+	u32 reord_seen;
+	u32 dsack_dups;
+	struct tcp_sack_block duplicate_sack[1];
 	u32 rcv_nxt;
 	u32 copied_seq;
 	u32 urg_seq;
@@ -189,7 +237,11 @@ struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 	unsigned int uid;
 };
-struct udp_sock;
+struct udp_sock {
+	struct inet_sock inet;
+	int pending;
+	u16 gso_size;
+};
 struct bpf_iter__udp {
 	struct bpf_iter_meta *meta;
 	struct udp_sock *udp_sk;

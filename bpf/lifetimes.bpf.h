@@ -124,6 +124,8 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 					       (fixed.counts_streams ? first_received(tcp) : READ(tcp, copied_seq));
 			begin_sending(socket, tcp);
 			take_early(socket);
+			if (fixed.derives_wire)
+				end_wire_of_handshake(socket, sk, tcp, socket->role == TRAFFIC_ROLE_SERVER);
 		}
 		break;
 	}
@@ -217,6 +219,8 @@ int socket_release(struct bpf_sock *context)
 	/* The socket may have begun and ended between two sweeps. */
 	if (!socket->closed_boottime_ns)
 		probe_addresses(socket, context);
+	if (leaves_datagrams(context))
+		socket->wire_is_estimated = 1;
 	close_socket(socket, further);
 	drop_storage_of_context(context);
 	return 1;

@@ -165,21 +165,10 @@ static __always_inline bool outlives_daemon(const struct traffic_last_record *la
 	return (s32)(last->sweep - live.acknowledged_sweep) <= 0;
 }
 
-/*
- * Bytes of IP packets in both directions. Where packets are not seen: an estimate for TCP, from TCP's own counters and
- * the usual header sizes.
- */
+/* Bytes of IP packets in both directions. */
 static __always_inline struct traffic_payload wire_of(const struct traffic_socket *socket)
 {
-	u32 headers = TRAFFIC_TCP_HEADER + TRAFFIC_TIMESTAMPS_OPTION +
-		      (*(u32 *)&socket->remote_address[8] == bpf_htonl(0xffff) ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER);
-
-	if (!fixed.estimates_wire)
-		return (struct traffic_payload){ wire_sum(&socket->wire_sent), wire_sum(&socket->wire_received) };
-	return (struct traffic_payload){
-		socket->tcp_sent_bytes + (u64)socket->segments_sent * headers,
-		socket->tcp_received_bytes + (u64)socket->segments_received * headers,
-	};
+	return (struct traffic_payload){ wire_sum(&socket->wire_sent), wire_sum(&socket->wire_received) };
 }
 
 /*

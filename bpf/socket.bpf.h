@@ -6,6 +6,7 @@
 #define SOCKET_BPF_H
 
 #include "compat.bpf.h"
+#include "derive.bpf.h"
 #include "maps.bpf.h"
 #include "payer.bpf.h"
 #ifdef SOCKETS_IN_HASH
@@ -150,6 +151,8 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	socket->segments_sent = READ(tcp, segs_out);
 	socket->segments_received = READ(tcp, segs_in);
 	socket->smoothed_rtt_us = READ(tcp, srtt_us) >> 3;
+	if (fixed.derives_wire)
+		derive_tcp(socket, sk, tcp);
 }
 
 /* connect() on a socket that was disconnected: the values read at its close are the sums of its connections so far. */
@@ -158,6 +161,8 @@ static __always_inline void begin_connection(struct traffic_socket *socket)
 	socket->earlier_sent_bytes = socket->tcp_sent_bytes;
 	socket->earlier_received_bytes = socket->tcp_received_bytes;
 	socket->earlier_retransmitted_bytes = socket->retransmitted_bytes;
+	if (fixed.derives_wire)
+		begin_wire(socket);
 }
 
 #ifndef SOCKETS_IN_HASH

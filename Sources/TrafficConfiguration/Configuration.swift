@@ -74,7 +74,7 @@ package struct Configuration: Sendable, Hashable {
 
     /// `nil` if the settings go together.
     package var conflict: Conflict? {
-        if self.method == .lifecycle, let wire = self.wantedWire, wire != .estimated {
+        if self.method == .lifecycle, let wire = self.wantedWire, wire != .derived {
             return Conflict(
                 setting: "wire",
                 message: "method lifecycle counts no packets: leave out wire \(wire.rawValue)"

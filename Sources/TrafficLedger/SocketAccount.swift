@@ -80,9 +80,10 @@ struct SocketAccount: Codable {
     init(_ observation: SocketObservation) {
         self.observation = observation
         self.retransmittedBaseline = observation.preexisting ? observation.tcp?.retransmittedBytes ?? 0 : 0
-        // Estimates come from TCP's counters of the whole connection. Packets are counted from the start of the capture
+        // TCP's counters are those of the whole connection. Packets and datagrams are counted from the start of the capture
         // on.
-        let isFromBirth = observation.wire?.quality == .exact || !observation.preexisting
+        let isOfTCP = observation.transport == .tcp && observation.wire?.quality != .exact
+        let isFromBirth = !isOfTCP || !observation.preexisting
         self.wireBaseline = isFromBirth ? SocketWire() : observation.wire ?? SocketWire()
     }
 

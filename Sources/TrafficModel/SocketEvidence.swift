@@ -111,11 +111,13 @@ public struct SocketEvidence: Hashable, Sendable {
         }
         tally[self.isClosed ? .abandoned : .waiting] = Int64(clamping: stream.unread)
         tally[.urgent] = stream.urgent
-        tally[.handshakePayload] = -Int64(clamping: stream.early)
+        // Without packets the listener has none of the connection's bytes.
+        let early = self.wire?.quality == .exact ? Int64(clamping: stream.early) : 0
+        tally[.handshakePayload] = -early
         let byTCP = Int64(clamping: stream.received)
         let fromCalls = tally[.payload] +| Int64(clamping: stream.unread) +| stream.urgent
         tally[stream.isFramed ? .framing : .unexplained] = byTCP -| fromCalls
-        let more = onWire +| Int64(clamping: stream.early) -| byTCP
+        let more = onWire +| early -| byTCP
         tally[.again] = max(0, more)
         // The packets carried fewer bytes than TCP has. The missing bytes came before the connection existed, if the
         // kernel side may have forgotten such bytes.
@@ -124,9 +126,10 @@ public struct SocketEvidence: Hashable, Sendable {
         return tally
     }
 
-    /// TCP's own account, if TCP and the packets were counted from the socket's beginning on.
+    /// TCP's own account, if TCP and the packets were counted from the socket's beginning on. Where packets are not seen, it
+    /// still judges the calls.
     private var judgedStream: TCPStream? {
-        guard let stream, self.wire?.quality == .exact, !self.preexisting, !stream.isPartial else { return nil }
+        guard let stream, self.wire != nil, !self.preexisting, !stream.isPartial else { return nil }
         return stream
     }
 

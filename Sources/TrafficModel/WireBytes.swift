@@ -8,7 +8,8 @@ public struct WireBytes: Hashable, Sendable, Codable {
     public var headers: UInt64
     /// Packets without payload: acknowledgements, window updates, probes.
     public var bare: UInt64
-    /// Headers of packets with SYN, FIN or RST.
+    /// Headers of packets with SYN, FIN or RST. Where packets are not seen: what the packets of the handshake have beyond
+    /// others, and headers of earlier connections.
     public var control: UInt64
 
     public init(payload: UInt64 = 0, headers: UInt64 = 0, bare: UInt64 = 0, control: UInt64 = 0) {
@@ -50,7 +51,10 @@ public struct WireBytes: Hashable, Sendable, Codable {
 public enum Quality: String, Sendable, Codable, CaseIterable {
     /// Every call or packet was seen.
     case exact
-    /// Computed from other counts, such as TCP's counts of bytes and segments.
+    /// Computed from other counts, and nothing was seen that makes the result differ from the packets: no packet was lost
+    /// or sent again, and all had the usual headers (`bpf/derive.bpf.h`).
+    case derived
+    /// Computed from other counts, such as TCP's counts of bytes and segments, where that may be off.
     case estimated
 }
 

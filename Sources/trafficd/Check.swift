@@ -29,7 +29,7 @@ struct Check: ParsableCommand {
     var method: MethodOption?
 
     @Option(
-        help: ArgumentHelp("As --wire of trafficd run.", valueName: "estimated|exact|audited")
+        help: ArgumentHelp("As --wire of trafficd run.", valueName: "derived|exact|audited")
     )
     var wire: WireCounting = .exact
 

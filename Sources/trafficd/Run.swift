@@ -120,8 +120,8 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "exact: count the packets of sockets. audited: also count all packets at the interfaces, so that packets of no socket are known and audits go down to the interfaces. estimated: calculate the wire bytes of TCP from TCP's counters, and count no others. Each step costs time per packet. (default: exact; with --method lifecycle: estimated)",
-            valueName: "estimated|exact|audited"
+            "exact: count the packets of sockets. audited: also count all packets at the interfaces, so that packets of no socket are known and audits go down to the interfaces. derived: derive the wire bytes of TCP and UDP from TCP's counters and from the calls, and count no others; wire_quality says where that may be off. Each step costs time per packet. (default: exact; with --method lifecycle: derived)",
+            valueName: "derived|exact|audited"
         )
     )
     var wire: WireCounting?

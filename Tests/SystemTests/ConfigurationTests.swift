@@ -80,7 +80,7 @@ extension SurfaceTests {
                 log_level: debug
                 keep_exited: 1h
                 keep_history: {day: 70d}
-                wire: estimated
+                wire: derived
                 """
             )
             let first = try await Self.daemon(file)

@@ -33,7 +33,7 @@ extension SystemTests {
                 try await mover.tell("churn 20 1001")
                 // Nothing moves while these start, so nothing moves between two captures.
                 for _ in 0..<Int.random(in: 0...2, using: &random) {
-                    let wire = ["exact", "estimated"].randomElement(using: &random) ?? "exact"
+                    let wire = ["exact", "derived"].randomElement(using: &random) ?? "exact"
                     let starting = try Program(
                         Machine.programs.daemon,
                         ["run", "--method", Machine.method, "--wire", wire] + pinned.directories.arguments
@@ -43,7 +43,7 @@ extension SystemTests {
                     starting.signal(SIGKILL)
                     try await starting.exit()
                 }
-                let wire = round % 2 == 0 ? "exact" : "estimated"
+                let wire = round % 2 == 0 ? "exact" : "derived"
                 daemon = try await pinned.start(["--wire", wire])
                 #expect(try await daemon.counted(mover) == mover.moved, "round \(round)")
                 try await mover.tell("use 5 3001")
@@ -112,7 +112,7 @@ extension SystemTests {
             "a daemon of another version goes on with the totals, and says of which time nothing is counted",
             // Perhaps after a change of the options, too.
             arguments: OtherVersion.allCases,
-            [[], ["--wire", "estimated"]]
+            [[], ["--wire", "derived"]]
         )
         func otherVersion(_ version: OtherVersion, options: [String]) async throws {
             let pinned = try PinnedDaemons()
@@ -177,7 +177,7 @@ extension SystemTests {
             for _ in 1...3 {
                 let refused = try await Program.run(
                     Machine.programs.daemon,
-                    ["run", "--method", Machine.method, "--wire", "estimated"] + pinned.directories.arguments
+                    ["run", "--method", Machine.method, "--wire", "derived"] + pinned.directories.arguments
                         + pinned.arguments
                 )
                 #expect(refused.code == 1 && refused.error.contains("No space left"), "\(refused.error)")
@@ -185,7 +185,7 @@ extension SystemTests {
                 try await mover.tell("churn 2 77")
             }
             try? FileManager.default.removeItem(at: filling)
-            daemon = try await pinned.start(["--wire", "estimated"])
+            daemon = try await pinned.start(["--wire", "derived"])
             #expect(try await daemon.counted(mover) == mover.moved)
             #expect(try await daemon.stop() == 0)
             try await pinned.unload()

@@ -111,7 +111,7 @@ struct CapturePlanTests {
     @Test("the counts of packets are given up together, those at interfaces alone")
     func packets() throws {
         let plan = try Self.plan(.tracepoint, refusing: ["packet_received"])
-        #expect(plan.wire == .estimated)
+        #expect(plan.wire == .derived)
         #expect(plan.names.isDisjoint(with: BPFPrograms.packets.union(BPFPrograms.interfaces)))
         #expect(plan.blindSpots.count { $0.hasPrefix(BPFPrograms.packetBlindSpot) } == 1)
         #expect(try Self.plan(.tracepoint, refusing: ["interface_sent"]).wire == .exact)

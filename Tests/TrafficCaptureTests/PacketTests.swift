@@ -30,8 +30,7 @@ extension LiveCaptureTests {
             try pair.transfer(100_000)
             let seen = try capture.last(pair.cookies[0])
             #expect(seen?.owners.map(\.payload.sent) == [100_000])
-            // TCP's own counters give an estimate: payload and usual headers.
-            #expect(seen?.wire?.quality == .estimated)
+            #expect(seen?.wire?.quality == .derived)
             #expect((seen?.wire?.sent.total ?? 0) > 100_000)
         }
 
@@ -70,28 +69,6 @@ extension LiveCaptureTests {
             }
             #expect(networkNamespace != 0 && outcome.passed > 2_000_000)
             #expect(outcome.sent == outcome.passed && outcome.received == outcome.passed)
-        }
-
-        @Test("for an open connection an estimate lacks only the handshake's bytes beyond usual headers")
-        func estimate() throws {
-            let capture = try BPFCapture(method: self.method, wire: .estimated)
-            let (_, outcome) = try OwnNamespace.run {
-                let start = OwnNamespace.loopbackCounters()
-                let pair = try SocketPair()
-                for _ in 0..<200 { try pair.transfer(10_000) }
-                try pair.settle()
-                var seen = LatestRecords()
-                let passed = try Self.sweepAtRest(capture) { seen.absorb($0) }
-                return (
-                    sent: pair.cookies.compactMap { seen[$0]?.wire?.sent },
-                    passed: passed.bytes - start.bytes
-                )
-            }
-            let sent = outcome.sent.reduce(0) { $0 + $1.total }
-            #expect(outcome.sent.map(\.payload) == [2_000_000, 0])
-            // A SYN has 8 bytes of options beyond the timestamps (RFC 9293 section 3.2, RFC 7323, RFC 2018).
-            // No segment of the connection counts the SYN-ACK's 60 bytes.
-            #expect(outcome.passed - sent == 68)
         }
 
         @Test("a capture method whose essential program is refused is refused, and the error names the program")

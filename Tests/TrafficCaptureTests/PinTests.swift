@@ -151,7 +151,7 @@ extension LiveCaptureTests {
             #expect(try pins.hasCapture())
             do {
                 #expect(position.counts(by: nil, wire: .exact) && position.counts(by: self.method, wire: .exact))
-                #expect(!position.counts(by: .poll, wire: .exact) && !position.counts(by: nil, wire: .estimated))
+                #expect(!position.counts(by: .poll, wire: .exact) && !position.counts(by: nil, wire: .derived))
                 let capture = try BPFCapture(adopting: pins, from: position)
                 // On a busy machine it takes a while until no program can be adding to a row any more.
                 let snapshot = try await look(every: .milliseconds(10), until: { $0.payload(of: mover) == mover.moved })

@@ -76,6 +76,7 @@ struct RecordLayoutTests {
                 ("established_boottime_ns", \.established_boottime_ns), ("wire_sent", \.wire_sent),
                 ("wire_received", \.wire_received), ("last_record", \.last_record),
                 ("record_lock", \.record_lock), ("uid", \.uid), ("fences", \.fences),
+                ("wire_is_estimated", \.wire_is_estimated), ("handshake_counted", \.handshake_counted),
             ]
         ),
         Layout(
@@ -157,7 +158,7 @@ struct RecordLayoutTests {
         Layout(
             traffic_fixed_settings.self,
             [
-                ("estimates_wire", \.estimates_wire), ("counts_interfaces", \.counts_interfaces),
+                ("derives_wire", \.derives_wire), ("counts_interfaces", \.counts_interfaces),
                 ("counts_streams", \.counts_streams), ("tracepoints_preempted", \.tracepoints_preempted),
                 ("leaves_totals", \.leaves_totals), ("sees_releases", \.sees_releases),
                 ("deferred_limit", \.deferred_limit), ("pad", \.pad),

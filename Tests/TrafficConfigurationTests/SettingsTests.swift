@@ -87,7 +87,7 @@ struct SettingsTests {
         "runtime_directory": "/run/x", "state_directory": "/srv/x", "pin_directory": "/sys/fs/bpf/x",
         "listen": "127.0.0.1:1", "listen_token_file": "/x", "listen_admin_token_file": "/x",
         "listen_certificate_file": "/x", "listen_key_file": "/x",
-        "listen_insecure": "true", "allow_hosts": "[a]", "method": "poll", "wire": "estimated", "interval": "100ms",
+        "listen_insecure": "true", "allow_hosts": "[a]", "method": "poll", "wire": "derived", "interval": "100ms",
         "keep_exited": "0s", "keep_history.minute": "unlimited", "keep_history.5minute": "5m",
         "keep_history.hour": "1h", "keep_history.day": "25h",
         "keep_history.month": "31d", "classes": "{a: [10.0.0.0/8]}",
@@ -115,10 +115,10 @@ struct SettingsTests {
             ),
             (
                 "wire: exakt",
-                "1:7: error: wire is 'exakt', and must be one of estimated, exact, audited (did you mean exact?)"
+                "1:7: error: wire is 'exakt', and must be one of derived, exact, audited (did you mean exact?)"
             ),
-            ("wire: [exact]", "1:7: error: wire must be one value, such as estimated"),
-            ("wire: {a: b}", "1:7: error: wire must be one value, such as estimated"),
+            ("wire: [exact]", "1:7: error: wire must be one value, such as derived"),
+            ("wire: {a: b}", "1:7: error: wire must be one value, such as derived"),
             (
                 "log_level:",
                 "1:11: error: log_level has no value: write one, such as trace, or make the line a comment"
@@ -181,7 +181,7 @@ struct SettingsTests {
                 "method: lifecycle\nwire: exact",
                 "2:1: error: method lifecycle counts no packets: leave out wire exact"
             ),
-            ("method: lifecycle\nwire: estimated", nil),
+            ("method: lifecycle\nwire: derived", nil),
             ("listen: 127.0.0.1:1", nil),
             ("listen: \"[::1]:1\"", nil),
             ("listen: off\nlisten_insecure: false", nil),

@@ -139,7 +139,7 @@ struct RandomSnapshot {
             retransmittedSegments: self.maybe { $0.count() },
             smoothedRoundTripMicroseconds: self.maybe { $0.count() },
             connectMicroseconds: self.maybe { $0.count() },
-            wireQuality: self.maybe { $0.pick([.exact, .estimated]) },
+            wireQuality: self.maybe { $0.pick([.exact, .derived, .estimated]) },
             owners: self.list { SocketUsage.Owner(identity: $0.identity(), payload: $0.payload()) }
         )
         socket.explained = self.count()

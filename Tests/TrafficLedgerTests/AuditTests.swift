@@ -148,8 +148,18 @@ struct AuditTests {
             received: [.datagrams: 50]
         ),
         Case(
-            testDescription: "packets are not seen",
-            change: { $0.wire?.quality = .estimated },
+            testDescription: "packets are not seen, and TCP judges the calls, also of a connection with data in the handshake",
+            change: {
+                $0.wire?.quality = .derived; $0.stream?.early = 120
+            },
+            sent: [.again: 100],
+            received: [.waiting: 50]
+        ),
+        Case(
+            testDescription: "neither packets nor TCP's stream are seen",
+            change: {
+                $0.wire?.quality = .estimated; $0.stream = nil
+            },
             sent: [.estimated: 100],
             received: [.estimated: 50]
         ),

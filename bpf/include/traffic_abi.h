@@ -55,13 +55,14 @@ enum traffic_room {
 };
 
 /*
- * The usual header sizes of packets of a TCP connection, in bytes (RFC 791, RFC 8200, RFC 9293, RFC 7323 with padding).
+ * The usual sizes of headers, in bytes (RFC 791, RFC 8200, RFC 9293, RFC 7323 with padding, RFC 768).
  */
 enum traffic_header {
 	TRAFFIC_IPV4_HEADER = 20,
 	TRAFFIC_IPV6_HEADER = 40,
 	TRAFFIC_TCP_HEADER = 20,
 	TRAFFIC_TIMESTAMPS_OPTION = 12,
+	TRAFFIC_UDP_HEADER = 8,
 };
 
 enum traffic_role {
@@ -134,7 +135,7 @@ struct traffic_payload {
 struct traffic_last_record {
 	/*
 	 * The serial of the socket that these totals belong to. Any other value: this socket has no record yet. A TCP
-	 * socket older than the capture has totals without a record: begin_estimates() sets TCP's counters at the
+	 * socket older than the capture has totals without a record: note_earlier_counters() sets TCP's counters at the
 	 * baseline.
 	 */
 	__u64 serial;
@@ -229,6 +230,9 @@ struct traffic_socket {
 	__u64 record_lock; /* the serial while a program writes a record of this socket, see records.bpf.h */
 	__u32 uid; /* of the process that created the socket */
 	__u32 fences;
+	/* without packets: whether the wire bytes may differ from those of the packets, see derive.bpf.h. As is_shared */
+	__u32 wire_is_estimated;
+	__u32 handshake_counted; /* kernel only: whether the wire bytes have the handshake of the present connection */
 };
 
 /* The record of a socket with further owners. A slot of `owners` without a process is free, wherever it is. */
@@ -378,7 +382,7 @@ struct traffic_live_settings {
  * code that they switch off.
  */
 struct traffic_fixed_settings {
-	__u32 estimates_wire; /* packets are not seen: wire bytes of TCP are estimated from its counters */
+	__u32 derives_wire; /* packets are not seen: wire bytes are derived from TCP's counters and calls of UDP */
 	__u32 counts_interfaces; /* packets are also counted at the interface that they pass, for the audit */
 	__u32 counts_streams; /* method lifecycle: no program sees a call, see streams.bpf.h */
 	/* the kernel may preempt a task inside a program of a tracepoint: see preempt.bpf.h */

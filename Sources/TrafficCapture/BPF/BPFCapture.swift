@@ -274,7 +274,7 @@ public final class BPFCapture: CaptureSource {
 
     func decode(_ record: RawSpan, _ emit: (CaptureEvent) -> Void) {
         do {
-            let observation = try TrafficRecord.decode(record, seesPackets: self.kernel.description.wire != .estimated)
+            let observation = try TrafficRecord.decode(record, seesPackets: self.kernel.description.wire != .derived)
             if observation.owners.isEmpty && observation.isUsed { self.sawUnowned = true }
             if self.watchesFrameSockets { self.frameSockets.observe(observation) }
             if TrafficRecord.replacesCopy(record) {

@@ -99,7 +99,7 @@ enum BPFPrograms {
     /// and is useful without them.
     static func unused(with wire: WireCounting) -> Set<String> {
         switch wire {
-        case .estimated: self.interfaces.union(["packet_sent", "packet_received"])
+        case .derived: self.interfaces.union(["packet_sent", "packet_received"])
         case .exact: self.interfaces
         case .audited: []
         }
@@ -303,7 +303,7 @@ enum BPFPrograms {
         "what is spliced out of sockets with kernel TLS, and of MPTCP's since Linux 7.0"
     static let narrowReturnsBlindSpot =
         "sends of UDP and calls of raw and other sockets while many of them wait: as `missed_runs`, without their bytes"
-    static let packetBlindSpot = "packets: wire bytes are estimated for TCP and unknown for the rest"
+    static let packetBlindSpot = "packets: wire bytes are derived for TCP and UDP and unknown for the rest"
     static let interfaceBlindSpot =
         "packets of no socket: forwarded packets, resets, TIME-WAIT, ICMP; the audit ends at the sockets"
 

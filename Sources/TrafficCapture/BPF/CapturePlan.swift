@@ -63,7 +63,7 @@ struct CapturePlan {
         self.wire = WireCounting(by: Set(programs.map(\.program)))
         switch wire {
         case _ where method == .lifecycle: blindSpots.append(BPFPrograms.packetBlindSpot)
-        case .estimated: blindSpots.append("\(BPFPrograms.packetBlindSpot) (`--wire estimated`)")
+        case .derived: blindSpots.append("\(BPFPrograms.packetBlindSpot) (`--wire derived`)")
         case .exact: blindSpots.append("\(BPFPrograms.interfaceBlindSpot) (`--wire audited` counts them)")
         case .audited: break
         }
@@ -125,7 +125,7 @@ extension WireCounting {
     /// - Parameter programs: The programs that the kernel has not refused.
     fileprivate init(by programs: Set<String>) {
         guard programs.isSuperset(of: BPFPrograms.packets) else {
-            self = .estimated
+            self = .derived
             return
         }
         self = programs.isSuperset(of: BPFPrograms.interfaces) ? .audited : .exact

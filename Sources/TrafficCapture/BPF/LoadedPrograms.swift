@@ -90,7 +90,7 @@ struct LoadedPrograms: ~Copyable {
         }
         try object.definition(ofMap: ".rodata.fixed").setInitial(
             traffic_fixed_settings(
-                estimates_wire: plan.wire == .estimated ? 1 : 0,
+                derives_wire: plan.wire == .derived ? 1 : 0,
                 counts_interfaces: plan.wire == .audited ? 1 : 0,
                 counts_streams: method == .lifecycle ? 1 : 0,
                 tracepoints_preempted: facts.preemptsTracepoints ? 1 : 0,

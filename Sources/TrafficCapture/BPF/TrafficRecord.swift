@@ -22,7 +22,7 @@ package enum TrafficRecord {
 
     /// - Parameters:
     ///   - bytes: Exactly one record.
-    ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are estimated.
+    ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are derived.
     /// - Throws: ``CaptureError/malformed(_:)`` for any other size, or for values that no kernel writes.
     package static func decode(_ bytes: RawSpan, seesPackets: Bool) throws(CaptureError) -> SocketObservation {
         guard bytes.byteCount == self.size || bytes.byteCount == self.sharedSize else {
@@ -61,8 +61,8 @@ package enum TrafficRecord {
             tcp: transport == .tcp ? TCPCounters(record) : nil,
             pendingSent: pendingSent(record, further),
             // At interfaces, the frames of AF_PACKET sockets count as packets without a socket.
-            wire: transport == .packet
-                ? nil : seesPackets ? SocketWire(record) : transport == .tcp ? SocketWire(estimating: record) : nil,
+            wire: transport != .packet && (seesPackets || transport == .tcp || transport == .udp)
+                ? SocketWire(record, seesPackets: seesPackets) : nil,
             stream: transport == .tcp ? TCPStream(record) : nil,
             owners: owners,
             unowned: PayloadBytes(sent: record.unowned_sent_bytes, received: record.unowned_received_bytes),
@@ -173,18 +173,11 @@ extension TCPCounters {
 }
 
 extension SocketWire {
-    fileprivate init(_ record: traffic_socket) {
-        self.init(sent: WireBytes(record.wire_sent), received: WireBytes(record.wire_received))
-    }
-
-    fileprivate init(estimating record: traffic_socket) {
-        let isIPv4 = record.remote_address.10 == 0xff && record.remote_address.11 == 0xff
+    fileprivate init(_ record: traffic_socket, seesPackets: Bool) {
         self.init(
-            estimatingSent: record.tcp_sent_bytes,
-            in: UInt64(record.segments_sent),
-            received: record.tcp_received_bytes,
-            in: UInt64(record.segments_received),
-            headers: SocketWire.usualHeaders(isIPv4: isIPv4, timestamps: true)
+            sent: WireBytes(record.wire_sent),
+            received: WireBytes(record.wire_received),
+            quality: seesPackets ? .exact : record.wire_is_estimated == 0 ? .derived : .estimated
         )
     }
 

@@ -151,7 +151,7 @@ extension AuditLine {
         case .earlier: "on their way when counting began"
         case .handshakePayload: "in handshakes"
         case .urgent: "urgent, unread"
-        case .estimated: "estimated from TCP's counters"
+        case .estimated: "estimated from counters"
         case .inUse: "in use while this was read"
         case .unexplained, .unexplainedAtInterface: "unexplained"
         case .headers: "TCP, UDP and IP headers"

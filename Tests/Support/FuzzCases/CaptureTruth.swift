@@ -16,6 +16,7 @@ struct CaptureTruth {
         (self.seesPackets, self.isPacket) = (seesPackets, isPacket)
     }
 
+    private var isUDP: Bool { !self.isPacket && self.record.protocol == 17 && self.record.type != 3 }
     private var isTCP: Bool { !self.isPacket && self.record.protocol == 6 && self.record.type != 3 }
 
     /// - Returns: The first number that is wrong; `nil` where all are right.
@@ -88,20 +89,11 @@ struct CaptureTruth {
     private var wire: SocketWire? {
         guard !self.isPacket else { return nil }
         let record = self.record
-        if self.seesPackets {
-            return SocketWire(sent: Self.wire(record.wire_sent), received: Self.wire(record.wire_received))
-        }
-        guard self.isTCP else { return nil }
-        // Headers with timestamps: 52 bytes of IPv4, 72 of IPv6 (RFC 791, RFC 8200, RFC 9293, RFC 7323).
-        let isIPv4 = Self.bytes(record.remote_address)[10..<12] == [0xff, 0xff]
-        let headers: UInt64 = isIPv4 ? 52 : 72
+        guard self.seesPackets || self.isTCP || self.isUDP else { return nil }
         return SocketWire(
-            sent: WireBytes(payload: record.tcp_sent_bytes, headers: UInt64(record.segments_sent) * headers),
-            received: WireBytes(
-                payload: record.tcp_received_bytes,
-                headers: UInt64(record.segments_received) * headers
-            ),
-            quality: .estimated
+            sent: Self.wire(record.wire_sent),
+            received: Self.wire(record.wire_received),
+            quality: self.seesPackets ? .exact : record.wire_is_estimated == 0 ? .derived : .estimated
         )
     }
 

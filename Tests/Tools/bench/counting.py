@@ -11,13 +11,13 @@ REFERENCE = "reference: finds socket and process of sends and TCP receives"
 FLOOR = "floor: the reference, also called for all receives and packets"
 
 DAEMONS = {
-    "trafficd --wire estimated": ["--wire", "estimated"],
+    "trafficd --wire derived": ["--wire", "derived"],
     "trafficd": [],
     "trafficd --wire audited": ["--wire", "audited"],
-    "trafficd --method lifecycle": ["--method", "lifecycle", "--wire", "estimated"],
+    "trafficd --method lifecycle": ["--method", "lifecycle", "--wire", "derived"],
 }
 # Of the reference, and of nothing.
-BOUNDS = {"trafficd --wire estimated": "x0.98", "trafficd": "x0.965"}
+BOUNDS = {"trafficd --wire derived": "x0.98", "trafficd": "x0.965"}
 BOUNDS_OF_NOTHING = {"trafficd --method lifecycle": "x0.99"}
 
 

@@ -82,9 +82,9 @@ exact "after an upgrade to other programs"
 dpkg --install first.deb >&2 || fail "the downgrade"
 move 100001
 exact "after a downgrade"
-options "--wire estimated"
+options "--wire derived"
 move 100001
-exact "with --wire estimated"
+exact "with --wire derived"
 [[ $(trafficctl export | python3 -c 'import json, sys; print(json.load(sys.stdin)["counting_since"])') == "$since" ]] ||
     fail "counting_since is another"
 options "--pin-directory off"
