@@ -15,7 +15,7 @@
 /* Sends ------------------------------------------------------------------------------------------------------------ */
 
 /* A call that has moved no byte may have moved an empty datagram. */
-static __always_inline bool is_counted(long result)
+static __always_inline bool may_have_moved(long result)
 {
 	return result > 0 || (fixed.derives_wire && !result);
 }
@@ -24,7 +24,7 @@ static __always_inline int sent(struct sock *sk, long result)
 {
 	struct traffic_socket *socket;
 
-	if (!is_counted(result) || !is_internet(sk))
+	if (!may_have_moved(result) || !is_internet(sk))
 		return 0;
 	if (result)
 		count_sent(sk, result);
@@ -56,14 +56,14 @@ static __always_inline int received(struct sock *sk, long result, int flags)
 	struct traffic_socket *socket;
 	const struct tcp_sock *tcp;
 
-	if (!is_counted(result) || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
+	if (!may_have_moved(result) || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_internet(sk))
 		return 0;
 	tcp = tcp_of(sk);
 	if (tcp && received_by_sequence(tcp) && !(flags & MSG_OOB) && !is_unstored(sk))
 		return 0; /* counted in tcp_rcv_space_adjust */
 	if (result)
 		count_received(sk, result);
-	/* Of a socket that is shut down a call returns 0 without a datagram. */
+	/* On a socket that is shut down a call returns 0 without a datagram. */
 	if (fixed.derives_wire && is_udp(sk) && (result || !READ(sk, sk_shutdown))) {
 		socket = find_socket(sk);
 		if (socket)

@@ -190,7 +190,7 @@ __noinline u64 fold_further(further_reference reference)
 	return 0;
 }
 
-/* No serial has these bits. A list of such keys has those of both maps. */
+/* No serial has this bit, nor TRAFFIC_KEY_COPY. */
 static __always_inline u64 record_key(u64 serial, const struct traffic_further *further)
 {
 	return further ? serial | (u64)TRAFFIC_KEY_SHARED << 32 : serial;
@@ -205,7 +205,7 @@ static __always_inline u32 places_of(const struct traffic_further *further)
  * Puts the socket in `deferred`, or its record in `deferred_shared`; returns false if there is no room. `limit`: how many
  * places of the maps the payer may fill; 0: all.
  */
-static __always_inline bool put_aside(u64 key, const struct traffic_socket *socket, const struct traffic_further *further,
+static __always_inline bool put_in_deferred(u64 key, const struct traffic_socket *socket, const struct traffic_further *further,
 				      struct traffic_payer *payer, u32 limit)
 {
 	u32 places = places_of(further);
@@ -222,8 +222,9 @@ static __always_inline bool put_aside(u64 key, const struct traffic_socket *sock
 
 #ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
 /*
- * A final record has all that the socket's copy has, and its flag tells the daemon to pass over the copy. The copy has a
- * key of its own, and no program removes or replaces it: the daemon may be reading it.
+ * Puts a copy of the socket in `deferred`. The final record will have all that the copy has, and its flag tells the daemon
+ * to pass over the copy. The copy has a key of its own, and no program removes or replaces it: the daemon may be reading
+ * it.
  *
  * If there is no room, the socket leaves no copy. Call this between trylock_record() and unlock_record().
  *
@@ -240,7 +241,7 @@ static __always_inline void leave_copy(struct traffic_socket *socket, struct tra
 	socket->record++;
 	if (further)
 		complete_record(further, socket);
-	if (!put_aside(key, socket, further, payer, fixed.deferred_limit / TRAFFIC_PARTS))
+	if (!put_in_deferred(key, socket, further, payer, fixed.deferred_limit / TRAFFIC_PARTS))
 		return;
 	SET_BITS(socket->flags, TRAFFIC_SOCKET_LEFT_COPY);
 	/*
@@ -314,7 +315,7 @@ static __always_inline void leave_totals(struct traffic_socket *socket, struct t
 #endif
 
 /*
- * Leaves the final record behind the ring; returns false if there is no room. With `must_have_record` only the room in
+ * Puts the final record in `deferred`; returns false if there is no room. With `must_have_record` only the room in
  * the map counts, not the payer's part.
  */
 static __always_inline bool defer(struct traffic_socket *socket, struct traffic_further *further,
@@ -322,14 +323,14 @@ static __always_inline bool defer(struct traffic_socket *socket, struct traffic_
 {
 	/*
 	 * fold_socket() subtracts what a sweep reported: bytes that are lost if the daemon is killed before it
-	 * acknowledges that report. So a user's sockets of this kind may fill half of the map.
+	 * acknowledges that report. So sockets of this kind have the larger part, too.
 	 */
 	bool rows_may_lack_bytes = has_last_record(socket) && !outlives_daemon(&socket->last_record);
 	bool was_listed = is_recorded && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
 	u32 limit = fixed.deferred_limit /
-		    (rows_may_lack_bytes ? 2 : was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNRECORDED);
+		    (rows_may_lack_bytes || was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNRECORDED);
 
-	if (!put_aside(record_key(socket->serial, further), socket, further, payer, must_have_record ? 0 : limit))
+	if (!put_in_deferred(record_key(socket->serial, further), socket, further, payer, must_have_record ? 0 : limit))
 		return false;
 	COUNT_LOSS(closed_deferred, 1);
 	return true;

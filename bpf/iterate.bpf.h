@@ -112,8 +112,8 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	if (tcp) {
 		read_tcp_counters(copy, sk, tcp, copy->state);
 		copy->stream_sent = read_stream_sent(copy, sk, tcp);
-	} else if (has_lost_datagrams(sk)) {
-		copy->wire_is_estimated = 1;
+	} else {
+		note_lost_datagrams(copy, sk);
 	}
 	barrier();
 	copy->unowned_sent_bytes = socket->unowned_sent_bytes;
@@ -129,6 +129,8 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	serial = copy->serial;
 	if (!is_news(socket, activity(copy), walk) || !trylock_record(socket, serial))
 		return 0;
+	if (copy->wire_is_estimated && socket->serial == serial)
+		socket->wire_is_estimated = 1;
 	/* If the other walk has reported the socket since, its record may be newer than this copy. */
 	if (socket->serial == serial && !socket->closed_boottime_ns && socket->swept_mark == before)
 		hand_over(socket, further, buffer, seq, walk);
@@ -208,8 +210,8 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	if (tcp) {
 		read_tcp_counters(socket, sk, tcp, socket->state);
 		socket->stream_sent = read_stream_sent(socket, sk, tcp);
-	} else if (has_lost_datagrams(sk)) {
-		socket->wire_is_estimated = 1;
+	} else {
+		note_lost_datagrams(socket, sk);
 	}
 	/* The socket was created but is not connected yet. */
 	if (tcp && socket->state == TCP_CLOSE && !has_last_record(socket) && moved_nothing(socket) &&

@@ -192,6 +192,8 @@ struct tcp_sock {
 	u8 ecn_flags;
 	u8 syn_data : 1;
 	u8 syn_fastopen : 1;
+	u8 syn_data_acked : 1;
+	u16 advmss;
 	struct tcp_options_received rx_opt;
 	u32 data_segs_in;
 	u32 data_segs_out;

@@ -206,8 +206,7 @@ static __always_inline int released(struct sock *sk)
 		return 0;
 	if (!storage->closed_boottime_ns)
 		read_addresses(storage, sk);
-	if (leaves_datagrams(sk))
-		storage->wire_is_estimated = 1;
+	note_left_datagrams(storage, sk);
 	close_socket(storage, is_shared(storage) ? further_of(sk) : NULL);
 	drop_storage(sk);
 	return 0;

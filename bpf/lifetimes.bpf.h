@@ -74,6 +74,8 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 		if (socket) {
 			end_sending(socket, tcp, old_state);
 			read_tcp_counters(socket, sk, tcp, old_state);
+			if (fixed.derives_wire && is_abort(old_state, new_state))
+				socket->wire_is_estimated = 1;
 			if (fixed.counts_streams)
 				end_streams(socket, sk, tcp);
 		}
@@ -97,7 +99,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 			count_streams(socket, sk, tcp); /* of an earlier connection */
 		}
 		begin_connecting(socket);
-		begin_connection(socket);
+		begin_connection(socket, sk);
 		begin_streams(socket);
 		begin_handshake(socket);
 		find_owner(socket, sk, current_task());
@@ -125,7 +127,7 @@ static __always_inline int state_changed(struct sock *sk, int old_state, int new
 			begin_sending(socket, tcp);
 			take_early(socket);
 			if (fixed.derives_wire)
-				end_wire_of_handshake(socket, sk, tcp, socket->role == TRAFFIC_ROLE_SERVER);
+				count_handshake(socket, sk, tcp, socket->role == TRAFFIC_ROLE_SERVER);
 		}
 		break;
 	}
@@ -219,8 +221,7 @@ int socket_release(struct bpf_sock *context)
 	/* The socket may have begun and ended between two sweeps. */
 	if (!socket->closed_boottime_ns)
 		probe_addresses(socket, context);
-	if (leaves_datagrams(context))
-		socket->wire_is_estimated = 1;
+	note_left_datagrams(socket, context);
 	close_socket(socket, further);
 	drop_storage_of_context(context);
 	return 1;

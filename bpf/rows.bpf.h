@@ -24,7 +24,7 @@ struct {
 	__type(value, struct traffic_row);
 } rows SEC(".maps");
 
-/* Of all users whose row found no room. One for each of two generations. */
+/* Of all users whose row found no room. One for each of two generations, whose rows of processes it counts, too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 2);
@@ -33,7 +33,7 @@ struct {
 } common_rows SEC(".maps");
 
 /* Rows of processes, per generation. They leave the room of the users' rows free. */
-enum { ROWS_OF_ALL = ROWS_LIMIT / 2, ROWS_OF_A_USER = ROWS_OF_ALL / TRAFFIC_USERS_FOR_ROWS };
+enum { PROCESS_ROWS = ROWS_LIMIT / 2, PROCESS_ROWS_OF_A_USER = PROCESS_ROWS / TRAFFIC_USERS_FOR_ROWS };
 
 /* What is added to a row. */
 struct amounts {
@@ -70,7 +70,7 @@ static __noinline struct traffic_row *find_process_row(const struct traffic_owne
 
 	if (row)
 		return row;
-	if (!user_row || user_row->processes >= ROWS_OF_A_USER || !common_row || common_row->processes >= ROWS_OF_ALL)
+	if (!user_row || user_row->processes >= PROCESS_ROWS_OF_A_USER || !common_row || common_row->processes >= PROCESS_ROWS)
 		return NULL;
 	fresh.owner = *owner;
 	fresh.owner.sent_bytes = fresh.owner.received_bytes = 0;

@@ -138,6 +138,8 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	u32 unsent = READ(tcp, write_seq) - READ(tcp, snd_nxt);
 	u64 received = READ(tcp, bytes_received);
 
+	if (fixed.derives_wire)
+		note_reset(socket, sk);
 	if (counters_are_reset(tcp, state))
 		return;
 	note_framing(socket, sk, tcp);
@@ -148,21 +150,27 @@ static __always_inline void read_tcp_counters(struct traffic_socket *socket, con
 	socket->unread_bytes = unread_bytes(sk, tcp);
 	socket->retransmitted_bytes = socket->earlier_retransmitted_bytes + READ(tcp, bytes_retrans);
 	socket->retransmitted_segments = READ(tcp, total_retrans);
+	if (fixed.derives_wire) {
+		note_wrap(socket, &socket->wire_sent, socket->segments_sent, READ(tcp, segs_out));
+		note_wrap(socket, &socket->wire_received, socket->segments_received, READ(tcp, segs_in));
+	}
 	socket->segments_sent = READ(tcp, segs_out);
 	socket->segments_received = READ(tcp, segs_in);
 	socket->smoothed_rtt_us = READ(tcp, srtt_us) >> 3;
 	if (fixed.derives_wire)
-		derive_tcp(socket, sk, tcp);
+		derive_tcp(socket, sk, tcp, state);
 }
 
 /* connect() on a socket that was disconnected: the values read at its close are the sums of its connections so far. */
-static __always_inline void begin_connection(struct traffic_socket *socket)
+static __always_inline void begin_connection(struct traffic_socket *socket, const struct sock *sk)
 {
 	socket->earlier_sent_bytes = socket->tcp_sent_bytes;
 	socket->earlier_received_bytes = socket->tcp_received_bytes;
 	socket->earlier_retransmitted_bytes = socket->retransmitted_bytes;
-	if (fixed.derives_wire)
-		begin_wire(socket);
+	if (fixed.derives_wire) {
+		note_reset(socket, sk);
+		keep_earlier_headers(socket);
+	}
 }
 
 #ifndef SOCKETS_IN_HASH

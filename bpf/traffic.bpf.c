@@ -33,14 +33,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length, struct sock *sk, int result, int flags)
 {
-	return is_counted(result) && is_first_to_count(COUNTED_SEND, false) ? call_sent(sk, result) : 0;
+	return may_have_moved(result) && is_first_to_count(COUNTED_SEND, false) ? call_sent(sk, result) : 0;
 }
 
 /* Attached only where the kernel may preempt programs. */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(sock_send_length_twin, struct sock *sk, int result, int flags)
 {
-	return is_counted(result) && is_first_to_count(COUNTED_SEND, true) ? call_sent(sk, result) : 0;
+	return may_have_moved(result) && is_first_to_count(COUNTED_SEND, true) ? call_sent(sk, result) : 0;
 }
 
 /* Method `fexit`: the same boundary where the tracepoint does not exist. */
@@ -97,13 +97,13 @@ int BPF_PROG(packet_sendmsg_spkt_exit, struct socket *socket, void *message, siz
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length, struct sock *sk, int result, int flags)
 {
-	return is_counted(result) && is_first_to_count(COUNTED_RECEIVE, false) ? call_received(sk, result, flags) : 0;
+	return may_have_moved(result) && is_first_to_count(COUNTED_RECEIVE, false) ? call_received(sk, result, flags) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(sock_recv_length_twin, struct sock *sk, int result, int flags)
 {
-	return is_counted(result) && is_first_to_count(COUNTED_RECEIVE, true) ? call_received(sk, result, flags) : 0;
+	return may_have_moved(result) && is_first_to_count(COUNTED_RECEIVE, true) ? call_received(sk, result, flags) : 0;
 }
 
 SEC("tp_btf/sock_recv_length")

@@ -86,7 +86,7 @@ public struct SocketObservation: Sendable, Hashable, Codable {
     public var tcp: TCPCounters?
     /// See ``ByteCounts/pendingSent``; `nil` if the capture method counts such bytes as sent.
     public var pendingSent: UInt64?
-    /// `nil` if packets are not seen and can't be estimated.
+    /// `nil` if packets are not seen, and wire bytes can't be derived.
     public var wire: SocketWire?
     /// TCP's own account of the stream; `nil` for other protocols.
     public var stream: TCPStream?

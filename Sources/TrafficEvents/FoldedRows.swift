@@ -24,7 +24,7 @@ public struct FoldedRows: Sendable, Hashable, Codable {
     /// One row of the kernel.
     public struct Row: Sendable, Hashable, Codable {
         public var owner: OwnerObservation
-        /// IP packets of the closed sockets in this row; estimated where packets are not seen.
+        /// IP packets of the closed sockets in this row; derived or estimated where packets are not seen.
         public var wire: WireTotals
         public var retransmitted: UInt64
         /// How many closed sockets the row stands for.

@@ -82,9 +82,9 @@ struct SocketAccount: Codable {
         self.retransmittedBaseline = observation.preexisting ? observation.tcp?.retransmittedBytes ?? 0 : 0
         // TCP's counters are those of the whole connection. Packets and datagrams are counted from the start of the capture
         // on.
-        let isOfTCP = observation.transport == .tcp && observation.wire?.quality != .exact
-        let isFromBirth = !isOfTCP || !observation.preexisting
-        self.wireBaseline = isFromBirth ? SocketWire() : observation.wire ?? SocketWire()
+        let isByTCP = observation.transport == .tcp && observation.wire?.quality != .exact
+        let hasEarlierBytes = isByTCP && observation.preexisting
+        self.wireBaseline = hasEarlierBytes ? observation.wire ?? SocketWire() : SocketWire()
     }
 
     var isClosed: Bool { self.phase != .open }

@@ -32,7 +32,7 @@ public enum AuditLine: String, Sendable, Codable, CaseIterable {
     case handshakePayload = "handshake_payload"
     /// Urgent bytes that no process has read.
     case urgent
-    /// If packets are not seen: what the estimate adds.
+    /// Where wire bytes are an estimate, and TCP's own account is missing or partial: the difference.
     case estimated
     /// For sockets that were in use while they were read: their numbers are of different moments.
     case inUse = "in_use"

@@ -126,8 +126,8 @@ public struct SocketEvidence: Hashable, Sendable {
         return tally
     }
 
-    /// TCP's own account, if TCP and the packets were counted from the socket's beginning on. Where packets are not seen, it
-    /// still judges the calls.
+    /// TCP's own account, which judges the calls, also where no packet is seen. `nil` if it was not read from the socket's
+    /// beginning on.
     private var judgedStream: TCPStream? {
         guard let stream, self.wire != nil, !self.preexisting, !stream.isPartial else { return nil }
         return stream

@@ -4,12 +4,11 @@
 public struct WireBytes: Hashable, Sendable, Codable {
     /// What the transport protocol carried.
     public var payload: UInt64
-    /// IP and transport headers of packets with payload.
+    /// IP and transport headers of packets with payload. Where packets are not seen: of all packets.
     public var headers: UInt64
     /// Packets without payload: acknowledgements, window updates, probes.
     public var bare: UInt64
-    /// Headers of packets with SYN, FIN or RST. Where packets are not seen: what the packets of the handshake have beyond
-    /// others, and headers of earlier connections.
+    /// Headers of packets with SYN, FIN or RST.
     public var control: UInt64
 
     public init(payload: UInt64 = 0, headers: UInt64 = 0, bare: UInt64 = 0, control: UInt64 = 0) {

@@ -120,7 +120,7 @@ struct Run: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "exact: count the packets of sockets. audited: also count all packets at the interfaces, so that packets of no socket are known and audits go down to the interfaces. derived: derive the wire bytes of TCP and UDP from TCP's counters and from the calls, and count no others; wire_quality says where that may be off. Each step costs time per packet. (default: exact; with --method lifecycle: derived)",
+            "exact: count the packets of sockets. audited: also count all packets at the interfaces, so that packets of no socket are known and audits go down to the interfaces. derived: count no packets, and calculate the wire bytes of TCP and UDP from TCP's counters and the calls; wire_quality is estimated where packets were lost or unusual. exact and audited take time for each packet. (default: exact; with --method lifecycle: derived)",
             valueName: "derived|exact|audited"
         )
     )

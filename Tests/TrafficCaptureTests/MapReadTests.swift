@@ -58,7 +58,7 @@ struct MapReadTests {
         let maps = try Maps()
         let deferred = DeferredReader(maps.map(isGood: false), shared: maps.map(isGood: true))
         #expect(throws: Self.refused) { try deferred.read { _, _ in Issue.record("a record") } }
-        deferred.accept()
+        deferred.confirm()
         #expect(deferred.taken.isEmpty)
         deferred.release()
         for key in UInt64(1)...3 {

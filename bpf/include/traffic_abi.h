@@ -44,7 +44,7 @@ enum traffic_room {
 	TRAFFIC_ROWS = 32768, /* rows of processes, in two generations */
 	TRAFFIC_ROWS_IN_HASH = 8192,
 	TRAFFIC_USERS_FOR_ROWS = 16, /* so many users together fill one generation of rows */
-	TRAFFIC_USER_ROWS = 2048, /* rows of users in the same map, in two generations */
+	TRAFFIC_USER_ROWS = 2048, /* room kept for rows of users in the same map, in two generations */
 	TRAFFIC_SHARED_SOCKETS = 512, /* open sockets with further owners that one payer may pay for */
 	TRAFFIC_SHARED_SOCKETS_IN_HASH = 1024, /* of all payers; one may have one of TRAFFIC_PARTS */
 	/*
@@ -84,9 +84,9 @@ enum traffic_socket_flag {
 	TRAFFIC_SOCKET_LEFT_COPY = 1 << 7, /* left a copy in `deferred`: see closing.bpf.h */
 };
 
-/* In keys of `deferred` and `deferred_shared`, in the upper 32 of their bits. The others are the serial. */
+/* Bits 32 to 63 of a key of `deferred` or `deferred_shared`. The rest of the key is the serial. */
 enum traffic_record_key {
-	TRAFFIC_KEY_SHARED = 1 << 30, /* in `deferred_shared`, so that a list may have keys of both maps */
+	TRAFFIC_KEY_SHARED = 1 << 30, /* in `deferred_shared`, so that one list can hold keys of both maps */
 	TRAFFIC_KEY_COPY = 1U << 31, /* a copy of an open socket */
 };
 
@@ -114,7 +114,8 @@ struct traffic_owner {
 
 /*
  * Bytes of IP packets of one direction, by what the packets carry. The four add up to the wire bytes: packet lengths
- * with IP and transport headers, retransmissions too, without link headers.
+ * with IP and transport headers, retransmissions too, without link headers. Where packets are not seen, derive_tcp()
+ * says what is where.
  */
 struct traffic_wire {
 	__u64 payload_bytes; /* payload of the transport protocol */
@@ -230,7 +231,10 @@ struct traffic_socket {
 	__u64 record_lock; /* the serial while a program writes a record of this socket, see records.bpf.h */
 	__u32 uid; /* of the process that created the socket */
 	__u32 fences;
-	/* without packets: whether the wire bytes may differ from those of the packets, see derive.bpf.h. As is_shared */
+	/*
+	 * Without packets: whether the wire bytes may differ from those of the packets, see derive.bpf.h. Not one of
+	 * `flags`, for the reason at is_shared.
+	 */
 	__u32 wire_is_estimated;
 	__u32 handshake_counted; /* kernel only: whether the wire bytes have the handshake of the present connection */
 };
@@ -270,8 +274,9 @@ enum traffic_payer_flag {
 };
 
 /*
- * What a payer has filled of its parts of the ring and of `deferred`, and of its places for shared sockets. Users whose ids are equal modulo TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are
- * equal modulo TRAFFIC_BLOCKS_TOLD_APART.
+ * What a payer has filled of its parts of the ring and of `deferred`, and of its places for shared sockets. Users whose
+ * ids are equal modulo TRAFFIC_USERS_TOLD_APART share this, and so do blocks whose numbers are equal modulo
+ * TRAFFIC_BLOCKS_TOLD_APART.
  */
 struct traffic_payer {
 	__u32 drains; /* live.drains when ring_bytes was last set to 0 */
@@ -303,7 +308,7 @@ struct traffic_row {
 	struct traffic_payload wire;
 	__u64 retransmitted_bytes;
 	__u64 sockets; /* closed sockets */
-	__u64 processes; /* rows of processes: of a user's row those of the user, in `common_rows` those of all users */
+	__u64 processes; /* how many rows of processes there are: in a user's row, of the user; in `common_rows`, of all */
 };
 
 /* Key of the `executed` map. */

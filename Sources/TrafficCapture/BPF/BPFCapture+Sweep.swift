@@ -2,8 +2,8 @@ import CTrafficABI
 import TrafficEvents
 import TrafficModel
 
-/// The walks over open sockets: the sweep, which reports those that changed, censuses, which tell the sockets that are
-/// gone, and the walk through the network namespaces, where the sweep lists only what processes hold.
+/// The walks over open sockets: the sweep, which reports those that changed; the census, which finds out which are gone; and,
+/// if the sweep lists only sockets that processes hold, the walk through the network namespaces.
 extension BPFCapture {
     /// Finds the process of an accepted, idle connection: the process that holds the socket.
     func adoptHeldSockets() {
@@ -34,9 +34,9 @@ extension BPFCapture {
     ///   and if the kernel has missed calls since the last census: a missed call may have been the end of a socket.
     func sweepSockets(_ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Census? {
         let missed = self.losses.loss.missedRuns
-        // No census of a hash: a walk through a hash may skip an element while neighbouring elements come and go.
         self.censuses.sweepBegins(missed: missed)
-        // A sweep of held sockets is half of a census: the other half is a walk through the network namespaces.
+        // No census of a hash: a walk through a hash may skip an element while neighbouring elements come and go. A sweep of
+        // held sockets is half of a census: the other half is a walk through the network namespaces.
         let isPossible =
             self.status.method != .kprobe
             && (self.kernel.sweepsAllSockets
@@ -124,8 +124,8 @@ extension BPFCapture {
 
 /// When a sweep is to be a census: at regular intervals, and when the end of a socket may have been missed.
 struct CensusSchedule {
-    /// A kernel may skip programs without counting that, and at least one kernel does (see ``TrafficCapture``). Tests make
-    /// it fewer.
+    /// A kernel may skip programs without counting that, and at least one kernel does (see ``TrafficCapture``). So a census
+    /// is due at least once in so many sweeps. Tests set fewer.
     var sweepsBetween = 300
     private var due = 0
     private var sweepsSinceLast = 0

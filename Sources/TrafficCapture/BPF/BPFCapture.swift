@@ -20,11 +20,13 @@ public final class BPFCapture: CaptureSource {
     /// While a walk takes a census: the sockets that processes held when it began.
     var heldAtCensus: Set<UInt64>?
     var censuses = CensusSchedule()
-    /// Whether a socket had no owner that a process may hold.
+    /// Whether a socket without an owner was seen that a process may hold.
     var sawUnowned = false
     /// Nanoseconds of ``MonotonicClock``: no walk through all open files begins before.
     var adoptRestsUntil: UInt64 = 0
     private let deferred: DeferredReader
+    /// Whether the last sweep left records behind that sockets had made before.
+    private var awaitsRecords = false
     private let names: NameReader
     private var interfaces: InterfaceReader
     private(set) var losses: LossReader
@@ -176,7 +178,7 @@ public final class BPFCapture: CaptureSource {
         self.reads.attempt("interfaces") { () throws(CaptureError) in
             if try self.interfaces.read(by: deadline, emit) { try self.writeLiveSettings() }
         }
-        self.status.awaitsRows = self.rows.awaitsRows
+        self.status.awaitsRows = self.rows.awaitsRows || self.awaitsRecords
         self.status.blindSpots = self.kernel.description.blindSpots + self.reads.blindSpots
         if self.walk?.hasEnded == true {
             self.status.blindSpots.append(
@@ -226,8 +228,8 @@ public final class BPFCapture: CaptureSource {
 
     private func prepareRows(by deadline: UInt64) throws(CaptureError) {
         let loss = self.losses.loss
-        // The sweep skipped the sockets that were just closing. After the wait they have left what they leave, unless it
-        // takes too long.
+        // The sweep skipped the sockets that were just closing. After the wait their records are in the ring, in the map or
+        // in rows, unless the wait takes too long.
         try self.rows.prepare(
             by: deadline,
             folded: loss.socketsFolded +| loss.callsFolded,
@@ -238,22 +240,27 @@ public final class BPFCapture: CaptureSource {
         }
     }
 
-    /// Reads what closed sockets have left: records in the ring and behind it, and rows. A record from the time when a socket
-    /// was open must come before the end of that socket, which would look like a new socket otherwise. Such records are
-    /// the copies in the map, and some of those in the ring. So the final records in the map were read before the ring,
-    /// and wait for it.
+    /// Reads what closed sockets have left: the map, the ring, the rows. If a record of an open socket came after the final
+    /// record of that socket, it would look like a new socket. Such records are the copies in the map, and some records in
+    /// the ring, where a socket puts them before its final record is in the map. So this reads the map first: then the
+    /// ring has what came before. The final records wait until the ring was read.
     private func takeClosed(_ emit: (CaptureEvent) -> Void) {
         var finals: [CaptureEvent] = []
-        self.reads.attempt("deferred") { () throws(CaptureError) in
+        let isRead = self.reads.attempt("deferred") { () throws(CaptureError) in
             try self.deferred.read { record, isCopy in
                 self.decode(record) { event in if isCopy { emit(event) } else { finals.append(event) } }
             }
         }
         // If a program is still writing a record, a later sweep reads the finals again.
-        guard self.drainRing(emit) else { return }
-        for event in finals { emit(event) }
-        self.deferred.accept()
-        self.reads.attempt("rows") { () throws(CaptureError) in try self.rows.take(emit) }
+        let isDrained = self.drainRing(emit)
+        if isDrained {
+            for event in finals { emit(event) }
+            self.deferred.confirm()
+        }
+        self.awaitsRecords = !isRead || !isDrained
+        self.reads.attempt("rows") { () throws(CaptureError) in
+            try self.rows.take(hasAllRecords: !self.awaitsRecords, emit)
+        }
         guard !self.keepsRecords else { return }
         self.deferred.release()
         self.reads.attempt("rows") { () throws(CaptureError) in try self.rows.release() }

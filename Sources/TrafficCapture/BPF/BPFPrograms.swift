@@ -304,6 +304,7 @@ enum BPFPrograms {
     static let narrowReturnsBlindSpot =
         "sends of UDP and calls of raw and other sockets while many of them wait: as `missed_runs`, without their bytes"
     static let packetBlindSpot = "packets: wire bytes are derived for TCP and UDP and unknown for the rest"
+    static let streamsBlindSpot = "packets: wire bytes are derived"
     static let interfaceBlindSpot =
         "packets of no socket: forwarded packets, resets, TIME-WAIT, ICMP; the audit ends at the sockets"
 

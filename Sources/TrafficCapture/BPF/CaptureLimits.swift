@@ -48,7 +48,7 @@ package enum CaptureLimits {
                 beyond: "the bytes go to the user's row"
             ),
             StatedLimit(
-                of: "rows of users, between two readings",
+                of: "rows of users, between two readings (at least)",
                 all: Int(TRAFFIC_USER_ROWS.rawValue) / 2,
                 beyond: "the bytes count for no user"
             ),

@@ -62,7 +62,7 @@ struct CapturePlan {
         }
         self.wire = WireCounting(by: Set(programs.map(\.program)))
         switch wire {
-        case _ where method == .lifecycle: blindSpots.append(BPFPrograms.packetBlindSpot)
+        case _ where method == .lifecycle: blindSpots.append(BPFPrograms.streamsBlindSpot)
         case .derived: blindSpots.append("\(BPFPrograms.packetBlindSpot) (`--wire derived`)")
         case .exact: blindSpots.append("\(BPFPrograms.interfaceBlindSpot) (`--wire audited` counts them)")
         case .audited: break

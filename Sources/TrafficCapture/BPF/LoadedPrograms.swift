@@ -18,7 +18,7 @@ struct LoadedPrograms: ~Copyable {
         var deferredElements: UInt32?
         /// Elements of the map of interfaces.
         var interfaceElements: UInt32?
-        /// Elements of the maps of rows, by process and by user.
+        /// Elements of the map of rows.
         var rowElements: UInt32?
     }
 

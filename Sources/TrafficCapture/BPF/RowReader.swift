@@ -84,8 +84,8 @@ struct RowReader {
         self.taken = nil
     }
 
-    /// Makes the programs leave the rows that they have added to, if there are any, and waits until they have. Records that
-    /// sockets made before they closed must be read between this call and ``take(_:)``.
+    /// If programs have added to rows, makes them add to new ones, and waits until none can still be adding to the old ones.
+    /// Records that sockets made before they closed must be read between this call and ``take(hasAllRecords:_:)``.
     ///
     /// - Parameters:
     ///   - deadline: How long to wait for programs, in nanoseconds of ``MonotonicClock``. A later call waits on.
@@ -98,7 +98,8 @@ struct RowReader {
         isClosing: Bool,
         raise: (UInt32) throws(CaptureError) -> Void
     ) throws(CaptureError) {
-        // A program adds to rows first. So the rows of these sockets are of this generation or of an earlier one.
+        // A program adds to rows before it puts the serial in the queue. So the rows of these sockets are of this generation
+        // or of an earlier one.
         self.presentEnds += self.unrecordedEnds.popAll(as: UInt64.self)
         self.foldedNow = folded
         // The next generation needs the place of the rows that were read.
@@ -114,8 +115,11 @@ struct RowReader {
     }
 
     /// Reads the rows of the previous generation, if they are complete. They stay in the maps until ``release()``.
-    mutating func take(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
-        guard self.isComplete else { return }
+    ///
+    /// - Parameter hasAllRecords: All records that sockets made before they closed have been read since
+    ///   ``prepare(by:folded:isClosing:raise:)``. Otherwise rows wait with which sockets leave the list.
+    mutating func take(hasAllRecords: Bool, _ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        guard self.isComplete, hasAllRecords || self.previousEnds.isEmpty else { return }
         let past = self.generation &- 1
         let common = FoldedRows.Row(try self.commonRows.value(at: past & 1, as: traffic_row.self))
         var folded = FoldedRows(generation: self.readings + 1)

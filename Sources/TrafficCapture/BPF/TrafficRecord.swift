@@ -22,7 +22,7 @@ package enum TrafficRecord {
 
     /// - Parameters:
     ///   - bytes: Exactly one record.
-    ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are derived.
+    ///   - seesPackets: Whether the programs that count packets are attached; otherwise wire bytes are derived or estimated.
     /// - Throws: ``CaptureError/malformed(_:)`` for any other size, or for values that no kernel writes.
     package static func decode(_ bytes: RawSpan, seesPackets: Bool) throws(CaptureError) -> SocketObservation {
         guard bytes.byteCount == self.size || bytes.byteCount == self.sharedSize else {
@@ -174,42 +174,24 @@ extension TCPCounters {
 
 extension SocketWire {
     fileprivate init(_ record: traffic_socket, seesPackets: Bool) {
+        guard !seesPackets else {
+            self.init(sent: WireBytes(record.wire_sent), received: WireBytes(record.wire_received))
+            return
+        }
         self.init(
-            sent: WireBytes(record.wire_sent),
-            received: WireBytes(record.wire_received),
-            quality: seesPackets ? .exact : record.wire_is_estimated == 0 ? .derived : .estimated
+            sent: WireBytes(deriving: record.wire_sent),
+            received: WireBytes(deriving: record.wire_received),
+            quality: record.wire_is_estimated == 0 ? .derived : .estimated
         )
-    }
-
-    /// - Parameters:
-    ///   - sent: Payload handed to IP, retransmissions too.
-    ///   - segmentsSent: Segments with and without payload.
-    ///   - received: Payload received, counted once.
-    ///   - headers: Bytes of the IP and TCP headers of a segment.
-    init(
-        estimatingSent sent: UInt64,
-        in segmentsSent: UInt64,
-        received: UInt64,
-        in segmentsReceived: UInt64,
-        headers: UInt64
-    ) {
-        self.init(
-            sent: WireBytes(payload: sent, headers: segmentsSent *| headers),
-            received: WireBytes(payload: received, headers: segmentsReceived *| headers),
-            quality: .estimated
-        )
-    }
-
-    /// Bytes of the IP header (RFC 791, RFC 8200), of the TCP header (RFC 9293), and of the timestamps option with its
-    /// padding (RFC 7323).
-    static func usualHeaders(isIPv4: Bool, timestamps: Bool) -> UInt64 {
-        let address = isIPv4 ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER
-        let options = timestamps ? TRAFFIC_TIMESTAMPS_OPTION.rawValue : 0
-        return UInt64(address.rawValue + TRAFFIC_TCP_HEADER.rawValue + options)
     }
 }
 
 extension WireBytes {
+    /// Nobody knows which packets had which headers.
+    fileprivate init(deriving wire: traffic_wire) {
+        self.init(payload: wire.payload_bytes, headers: wire.header_bytes &+ wire.control_bytes)
+    }
+
     fileprivate init(_ wire: traffic_wire) {
         self.init(
             payload: wire.payload_bytes,

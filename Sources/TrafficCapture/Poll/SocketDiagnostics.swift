@@ -1,4 +1,5 @@
 import CLinux
+import CTrafficABI
 import Glibc
 package import TrafficEvents
 package import TrafficModel
@@ -152,16 +153,24 @@ extension SocketDiagnostics.Entry {
             segmentsReceived: info.counter32(LINUX_TCP_INFO_SEGS_IN),
             smoothedRoundTripMicroseconds: info.counter32(LINUX_TCP_INFO_RTT)
         )
-        self.wire = SocketWire(
-            estimatingSent: info.counter64(LINUX_TCP_INFO_BYTES_SENT),
-            in: self.tcp.segmentsSent,
-            received: received,
-            in: self.tcp.segmentsReceived,
-            headers: SocketWire.usualHeaders(
-                isIPv4: self.remote.address.isIPv4,
-                timestamps: info.counter8(LINUX_TCP_INFO_OPTIONS) & 1 != 0  // TCPI_OPT_TIMESTAMPS
-            )
+        let headers = self.usualHeaders(
+            timestamps: info.counter8(LINUX_TCP_INFO_OPTIONS) & 1 != 0  // TCPI_OPT_TIMESTAMPS
         )
+        self.wire = SocketWire(
+            sent: WireBytes(
+                payload: info.counter64(LINUX_TCP_INFO_BYTES_SENT),
+                headers: self.tcp.segmentsSent *| headers
+            ),
+            received: WireBytes(payload: received, headers: self.tcp.segmentsReceived *| headers),
+            quality: .estimated
+        )
+    }
+
+    /// Bytes of the headers of a segment: IP (RFC 791, RFC 8200), TCP (RFC 9293), timestamps with padding (RFC 7323).
+    private func usualHeaders(timestamps: Bool) -> UInt64 {
+        let address = self.remote.address.isIPv4 ? TRAFFIC_IPV4_HEADER : TRAFFIC_IPV6_HEADER
+        let options = timestamps ? TRAFFIC_TIMESTAMPS_OPTION.rawValue : 0
+        return UInt64(address.rawValue + TRAFFIC_TCP_HEADER.rawValue + options)
     }
 }
 

@@ -12,7 +12,7 @@ const names = {
   again_after_drop: "again: dropped by this host", dropped: "dropped before the interface",
   framing: "framing (kernel TLS, sockmap)", datagrams: "datagrams held back, unread, dropped",
   earlier: "on their way when counting began", handshake_payload: "in handshakes", urgent: "urgent, unread",
-  estimated: "estimated from TCP's counters", in_use: "in use while this was read", unexplained: "unexplained",
+  estimated: "estimated from counters", in_use: "in use while this was read", unexplained: "unexplained",
   unexplained_at_interface: "unexplained", headers: "TCP, UDP and IP headers",
   acknowledgements: "packets without payload", handshake: "SYN, FIN and RST packets",
   others_wire: "others' part of shared sockets", folded: "sockets closed without a record",

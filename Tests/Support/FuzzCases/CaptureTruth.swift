@@ -90,10 +90,13 @@ struct CaptureTruth {
         guard !self.isPacket else { return nil }
         let record = self.record
         guard self.seesPackets || self.isTCP || self.isUDP else { return nil }
+        let (sent, received) = (Self.wire(record.wire_sent), Self.wire(record.wire_received))
+        if self.seesPackets { return SocketWire(sent: sent, received: received) }
+        let derived = { (wire: WireBytes) in WireBytes(payload: wire.payload, headers: wire.headers &+ wire.control) }
         return SocketWire(
-            sent: Self.wire(record.wire_sent),
-            received: Self.wire(record.wire_received),
-            quality: self.seesPackets ? .exact : record.wire_is_estimated == 0 ? .derived : .estimated
+            sent: derived(sent),
+            received: derived(received),
+            quality: record.wire_is_estimated == 0 ? .derived : .estimated
         )
     }
 
