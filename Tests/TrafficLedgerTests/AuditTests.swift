@@ -148,7 +148,7 @@ struct AuditTests {
             received: [.datagrams: 50]
         ),
         Case(
-            testDescription: "packets are not seen, and TCP judges the calls, also of a connection with data in the handshake",
+            testDescription: "packets are not seen, and TCP judges the calls, also with data in the handshake",
             change: {
                 $0.wire?.quality = .derived; $0.stream?.early = 120
             },
