@@ -29,6 +29,11 @@ enum Machine {
 
     static let isRoot = geteuid() == 0
 
+    /// Whether this kernel runs no BPF program while process 1 runs. A connection that begins meanwhile has no counters.
+    static let hidesProcess1 =
+        (try? String(contentsOfFile: "/proc/sys/kernel/init_private", encoding: .utf8)).map { !$0.hasPrefix("0") }
+        ?? false
+
     /// A user of whom only the present test has processes: tests that run at the same moment are root or nobody.
     static let stranger: UInt32 = 54_322
 
