@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Beginnings and ends of sockets, and new names of processes. Every BPF method uses these programs; `kprobe` has
- * `socket_released` (kprobe.bpf.h) beside `socket_release`. `lifecycle` has only these and iterators (iterate.bpf.h).
+ * `socket_released` (kprobe.bpf.h) beside `socket_release`. `lifecycle` has only these and iterators (iterate.bpf.h,
+ * adopt.bpf.h).
  */
 #ifndef LIFETIMES_BPF_H
 #define LIFETIMES_BPF_H

@@ -15,6 +15,7 @@
 #include "socket.bpf.h"
 
 /* Programs other than those for calls. */
+#include "adopt.bpf.h"
 #include "interface.bpf.h"
 #include "wire.bpf.h"
 #include "iterate.bpf.h"

@@ -12,6 +12,7 @@ public struct CaptureStatus: Sendable, Decodable, Hashable {
     public var reports: ReportCounters
     /// Bytes that sockets left in rows (``FoldedRows``) come with a later sweep: the rows are not complete yet, or they can't
     /// be read before a checkpoint lets the rows before them go.
+    /// Or records come later, because a program was just writing one.
     package var awaitsRows = false
     /// The blind spot of that time.
     package static let lateRows = "late at present: some bytes of sockets that closed in a flood"
