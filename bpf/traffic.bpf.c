@@ -14,11 +14,15 @@
 #include "receive.bpf.h"
 #include "socket.bpf.h"
 
-/* Programs other than those for calls. */
-#include "adopt.bpf.h"
+/*
+ * Programs other than those for calls. libbpf loads the programs in the order of their definitions, and what the kernel
+ * refuses first is what a person reads. So the sweep, which no method can do without, comes before the adoption, which
+ * methods can do without.
+ */
 #include "interface.bpf.h"
 #include "wire.bpf.h"
 #include "iterate.bpf.h"
+#include "adopt.bpf.h"
 #include "lifetimes.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
