@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -241,7 +242,24 @@ static void keep_only(const int *descriptors, unsigned count)
 			close(i);
 }
 
-int walk_start(const int *links, unsigned count, int *request, int *answer)
+/* The daemon gives up these rights later, and a process that was started keeps what it has. */
+static void keep_only_rights(uint64_t rights)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capget, &header, data))
+		_exit(1);
+	for (int half = 0; half < 2; half++) {
+		data[half].permitted &= rights >> 32 * half;
+		data[half].effective &= data[half].permitted;
+		data[half].inheritable = 0;
+	}
+	if (syscall(SYS_capset, &header, data))
+		_exit(1);
+}
+
+int walk_start(const int *links, unsigned count, uint64_t rights, int *request, int *answer)
 {
 	int requests[2] = { -1, -1 }, answers[2] = { -1, -1 }, home = -1, kept[3 + MOST_LINKS], error;
 	pid_t process = -1;
@@ -265,6 +283,7 @@ int walk_start(const int *links, unsigned count, int *request, int *answer)
 		kept[2] = home;
 		memcpy(kept + 3, links, count * sizeof(*links));
 		keep_only(kept, 3 + count);
+		keep_only_rights(rights);
 		serve();
 	}
 end:

@@ -16,10 +16,11 @@ extension Configuration {
             Setting(["listen_admin_token_file"], .atRestart, \.listenAdminTokenFile, .optionalPath),
             Setting(["listen_certificate_file"], .atRestart, \.listenCertificateFile, .optionalPath),
             Setting(["listen_key_file"], .atRestart, \.listenKeyFile, .optionalPath),
-            Setting(["listen_insecure"], .atRestart, \.listenInsecure, .word([("false", false), ("true", true)])),
+            Setting(["listen_insecure"], .atRestart, \.listenInsecure, Self.yesOrNo),
             Setting(["allow_hosts"], .atRestart, \.allowedHosts, .names),
             Setting(["method"], .atRestart, \.method, .word(MethodOption.allCases.map { ($0.rawValue, $0.method) })),
             Setting(["wire"], .atRestart, \.writtenWire, .word(WireCounting.allCases.map { ($0.rawValue, $0) })),
+            Setting(["keep_sys_admin"], .atRestart, \.keepSysAdmin, Self.yesOrNo),
             Setting(["interval"], .atReload, \.interval, .time(in: Self.intervals)),
             Setting(["keep_exited"], .atReload, \.keepExited, .time(in: Self.keepExitedTimes)),
         ]
@@ -34,6 +35,8 @@ extension Configuration {
                 Setting(["log_level"], .atReload, \.logLevel, .word(Logger.Level.allCases.map { ($0.rawValue, $0) })),
             ]
     )
+
+    private static let yesOrNo = ValueForm<Bool>.word([("false", false), ("true", true)])
 
     /// For the file, which can't take back what it says.
     private var writtenWire: WireCounting {

@@ -25,6 +25,8 @@ package struct Configuration: Sendable, Hashable {
     package var method: CaptureMethod?
     /// `nil`: as the method counts by itself.
     package var wantedWire: WireCounting?
+    /// The daemon keeps CAP_SYS_ADMIN after its start.
+    package var keepSysAdmin = false
     /// Between two snapshots.
     package var interval = TimeSpan(seconds: 1)
     /// How long an ended process stays listed.

@@ -20,12 +20,13 @@ struct Destination: Hashable, Codable {
 ///
 /// The ledger decides a socket's destination at the first tick after it saw the socket with its addresses. Then the
 /// destination stays, even if the host's addresses change: credited bytes are never moved. The ledger waits for the
-/// tick because events of one round come in any order: the two sockets of a connection, and the news that a new
-/// container has one of the addresses. If a user has too many undecided sockets, the ledger decides further sockets at
-/// once, by what it knows then.
+/// tick because events of one round come in any order: the two sockets of a connection, and the news that an interface
+/// has another address. It waits on while a connection is only asked for: the other end has no socket yet. If a user has
+/// too many undecided sockets, the ledger decides further sockets at once, by what it knows then.
 struct DestinationTotals: Codable {
     private struct Waiting: Codable {
         var serial: UInt64
+        var user: PayingUser
         var ends: SocketEnds
         var growth: ByteCounts
     }
@@ -86,40 +87,44 @@ struct DestinationTotals: Codable {
         }
         let ofUser = self.waitingOfUser[user, default: 0]
         guard ofUser < self.limit.ofUser, self.waiting.count < self.limit.inAll else {
-            guard let destination = self.destination(of: ends, isSameHost: false) else { return nil }
+            guard let destination = self.destination(of: ends, hasBothSockets: false) else { return nil }
             self.add(growth, to: destination)
             return destination
         }
         self.waitingOfUser[user] = ofUser + 1
-        self.waiting.append(Waiting(serial: serial, ends: ends, growth: growth))
+        self.waiting.append(Waiting(serial: serial, user: user, ends: ends, growth: growth))
         return nil
     }
 
-    /// - Parameter isSameHost: The ledger has seen the socket at the other end, too.
-    private func destination(of ends: SocketEnds, isSameHost: Bool) -> Destination? {
+    /// - Parameter hasBothSockets: The ledger knows the socket at the other end, too. Then the connection is within this
+    ///   machine, such as one with a container.
+    private func destination(of ends: SocketEnds, hasBothSockets: Bool) -> Destination? {
         let (local, remote) = (ends.local.address, ends.remote.address)
         guard var scope = SocketScope(local: local, remote: remote, hostAddresses: self.hostAddresses) else {
             return nil
         }
-        if scope != .loopback && isSameHost { scope = .sameHost }
+        if scope != .loopback && hasBothSockets { scope = .sameHost }
         return Destination(scope: scope, addressClass: self.classes.name(of: remote))
     }
 
     /// Decides the destinations of the waiting bytes, and credits these bytes.
     ///
     /// - Returns: The destination of each socket from now on.
-    mutating func decide() -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
+    mutating func decide(among sockets: SocketTable) -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
         var decided: [(UInt64, SocketEnds, Destination)] = []
-        let news = Set(self.waiting.map(\.ends))
-        for entry in self.waiting {
-            // A container may be gone before the daemon could read its addresses. Its sockets still show that it was
-            // here.
-            let isSameHost = news.contains(entry.ends.reversed)
-            guard let destination = self.destination(of: entry.ends, isSameHost: isSameHost) else { continue }
+        let entries = self.waiting
+        (self.waiting, self.waitingOfUser) = ([], [:])
+        for entry in entries {
+            let isFound = sockets.ends.contains(entry.ends.reversed)
+            if !isFound && sockets[entry.serial]?.isOpening(over: entry.ends) == true {
+                self.waiting.append(entry)
+                self.waitingOfUser[entry.user, default: 0] += 1
+                continue
+            }
+            guard let destination = self.destination(of: entry.ends, hasBothSockets: isFound) else { continue }
             self.add(entry.growth, to: destination)
             decided.append((entry.serial, entry.ends, destination))
         }
-        (self.waiting, self.waitingOfUser) = ([], [:])
         return decided
     }
 

@@ -91,6 +91,7 @@ public struct Ledger: Sendable, Codable {
     mutating func resume() {
         self.processes.askAgain()
         self.reports.resume()
+        self.sockets.resume()
     }
 
     /// Goes on with another capture, which knows nothing of the last one. Its sockets may have the serials of other
@@ -307,7 +308,7 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func decideDestinations() {
-        for (serial, ends, destination) in self.destinations.decide() {
+        for (serial, ends, destination) in self.destinations.decide(among: self.sockets) {
             self.sockets.change(serial) { $0.decide(destination, over: ends) }
             self.contacts.decide(destination, of: serial, to: ends.remote.address)
         }

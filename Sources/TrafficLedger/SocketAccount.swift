@@ -59,7 +59,8 @@ struct SocketAccount: Codable {
 
     private(set) var observation: SocketObservation
     private var phase = Phase.open
-    private var ends: SocketEnds?
+    /// `nil` for a socket without a remote address.
+    private(set) var ends: SocketEnds?
     /// Where the growth counts; `nil` until that is decided, and for a socket without a remote address.
     private(set) var destination: Destination?
     private(set) var shares: [ProcessIdentity: Share] = [:]
@@ -124,6 +125,9 @@ struct SocketAccount: Codable {
         self.ends = news
         self.destination = nil
     }
+
+    /// Whether it asks for a connection, and has no answer yet.
+    func isOpening(over ends: SocketEnds) -> Bool { self.observation.state == .synSent && ends == self.ends }
 
     var owners: some Collection<ProcessIdentity> { self.shares.keys }
 

@@ -21,6 +21,8 @@ struct SocketTable: Sendable, Codable {
     private(set) var accounts: [UInt64: SocketAccount] = [:]
     /// The listed and the late sockets by cookie, which is how a report names a socket.
     private(set) var cookies = CookieIndex()
+    /// The addresses of all ``accounts``.
+    private(set) var ends = EndsIndex()
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and
     /// cost a tick nothing.
     private(set) var moving: Set<UInt64> = []
@@ -52,6 +54,11 @@ struct SocketTable: Sendable, Codable {
         self.accounts.changeInPlace(serial, body)
     }
 
+    /// After a restore: ``ends`` is made again.
+    mutating func resume() {
+        for account in self.accounts.values { self.ends.replace(nil, with: account.ends) }
+    }
+
     mutating func renewClasses(_ classes: AddressClasses) {
         self.accounts.forEachInPlace { $0.renewClass(classes) }
     }
@@ -66,14 +73,16 @@ struct SocketTable: Sendable, Codable {
         self.removeLate(serial)
         // In place, because an account is large and this is the hot path of the daemon.
         let known = self.accounts.changeInPlace(serial) { account in
-            let cookie = account.observation.cookie
+            let (cookie, ends) = (account.observation.cookie, account.ends)
             let payer = account.returnToList() ? account.observation.payer : nil
             let growth = account.absorb(observation, isPresumed: isPresumed)
-            return (growth: growth, returnsOf: payer, cookies: (before: cookie, now: account.observation.cookie))
+            let cookies = (before: cookie, now: account.observation.cookie)
+            return (growth: growth, returnsOf: payer, cookies: cookies, ends: (before: ends, now: account.ends))
         }
         var growth: SocketAccount.Growth
         if let known {
             growth = known.growth
+            if known.ends.before != known.ends.now { self.ends.replace(known.ends.before, with: known.ends.now) }
             if let payer = known.returnsOf {
                 self.recoverable.remove(of: payer) { $0 == serial }
                 self.cookies.add(known.cookies.now, of: serial)
@@ -85,6 +94,7 @@ struct SocketTable: Sendable, Codable {
             var account = SocketAccount(observation)
             growth = account.absorb(observation, isPresumed: isPresumed)
             self.cookies.add(account.observation.cookie, of: serial)
+            self.ends.replace(nil, with: account.ends)
             self.accounts[serial] = account
         }
         growth.mustLeave = growth.isEnd || known?.returnsOf != nil && growth.wasClosed
@@ -164,23 +174,31 @@ struct SocketTable: Sendable, Codable {
             self.moving.remove(serial)
             self.cookies.remove(account.observation.cookie, of: serial)
             guard account.isPresumed else {
-                self.accounts[serial] = nil
                 taken.append(account)
+                self.remove(account)
                 continue
             }
             self.accounts.changeInPlace(serial) { $0.becomeRecoverable() }
             let payer = account.observation.payer
             let surplus = self.recoverable.append(serial, of: payer, within: Self.recoverableLimit, slack: 0)
-            taken += surplus.compactMap { self.accounts.removeValue(forKey: $0) }
+            for account in surplus.compactMap({ self.accounts[$0] }) {
+                taken.append(account)
+                self.remove(account)
+            }
         }
         return taken
+    }
+
+    private mutating func remove(_ account: SocketAccount) {
+        self.accounts[account.observation.serial] = nil
+        self.ends.replace(account.ends, with: nil)
     }
 
     /// Takes out a recoverable socket, of which it is now known that it ended.
     mutating func takeRecoverable(_ serial: UInt64) -> SocketAccount? {
         guard let account = self.accounts[serial], !account.isListed else { return nil }
         self.recoverable.remove(of: account.observation.payer) { $0 == serial }
-        self.accounts[serial] = nil
+        self.remove(account)
         return account
     }
 

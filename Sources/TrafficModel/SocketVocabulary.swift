@@ -107,13 +107,13 @@ public enum SocketRole: String, Sendable, Codable, CaseIterable {
 public enum SocketScope: String, Sendable, Codable, CaseIterable {
     /// Over the loopback interface, as the address of either end shows.
     case loopback
-    /// The other end is on this machine: its address is the same as the local address, or is an address of any
-    /// interface in any network namespace, such as a container's.
+    /// The other end is on this machine: its address is the same as the local address, or is an address of an interface
+    /// of the host, or the socket at the other end is on this machine, such as a container's.
     case sameHost = "same_host"
     case localArea = "lan"
     case internet
 
-    /// - Parameter hostAddresses: The addresses of this machine's interfaces, as far as they are known.
+    /// - Parameter hostAddresses: The addresses of the host's interfaces, as far as they are known.
     /// - Returns: `nil` for a socket without a remote address.
     public init?(local: InternetAddress, remote: InternetAddress, hostAddresses: Set<InternetAddress> = []) {
         if remote.isUnspecified { return nil }

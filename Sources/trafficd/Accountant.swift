@@ -30,7 +30,7 @@ final class Accountant {
     /// Of the last sweep: the requests for metrics that it answers, and the status. `nil` before the first.
     private var swept: (metricsRequests: UInt64, capture: CaptureStatus)?
     private var metricsPace = MetricsPace()
-    private var addresses: HostAddressWatch
+    private let addresses: HostAddresses
     private var recorder: EventRecorder?
     private var history: (feed: HistoryFeed, keeper: History)?
     /// Of the last minute that was handed to history.
@@ -52,7 +52,7 @@ final class Accountant {
         source: any CaptureSource,
         resolver: ProcessResolver,
         inbox: ReportInbox,
-        addresses: HostAddressWatch,
+        addresses: HostAddresses,
         ledger: Ledger,
         countingSince: Timestamp,
         inHistory: Balance?,
@@ -196,8 +196,8 @@ final class Accountant {
         let metricsRequests = self.box.metrics.beginSweep()
         let end = time()
         try self.collect()
-        // After the sockets, because new sockets may be of a new container. Before the tick, because the tick decides
-        // the scope of their bytes.
+        // After the sockets, because new sockets may have a new address. Before the tick, because the tick decides the
+        // scope of their bytes.
         self.refreshAddresses()
         self.absorb(end)
         var status = self.source.status
@@ -324,7 +324,6 @@ final class Accountant {
     }
 
     private func absorb(_ event: CaptureEvent) {
-        if case .socket(let observation) = event { self.addresses.notice(observation) }
         self.ledger.absorb(event)
         guard self.recorder != nil else { return }
         do {

@@ -125,7 +125,7 @@ struct Daemon {
             source: selection.source,
             resolver: resolver,
             inbox: inbox,
-            addresses: try HostAddressWatch(),
+            addresses: try HostAddresses(),
             ledger: restart.ledger,
             countingSince: restart.countingSince,
             inHistory: restart.inHistory,
@@ -179,7 +179,9 @@ struct Daemon {
                 onReady: { _ in
                     // Not earlier: setting the socket's group needs these rights, and the group is set now.
                     do throws(CaptureError) {
-                        try Privileges.giveUpThoseOfTheStart()
+                        try Privileges.giveUpThoseOfTheStart(
+                            keepsSysAdmin: configuration.keepSysAdmin || status.method == .poll
+                        )
                     } catch {
                         logger.warning("goes on with the rights of its start", metadata: ["error": "\(error)"])
                     }

@@ -126,6 +126,12 @@ struct Run: AsyncParsableCommand {
     )
     var wire: WireCounting?
 
+    @Flag(
+        help:
+            "Keep CAP_SYS_ADMIN after the start, which trafficctl doctor --cost needs. Whoever takes over such a daemon can do nearly everything that root can."
+    )
+    var keepSysAdmin = false
+
     @Option(
         name: .shortAndLong,
         help: ArgumentHelp(
@@ -271,6 +277,7 @@ struct Run: AsyncParsableCommand {
             if !self.allowHost.isEmpty { configuration.allowedHosts = Set(self.allowHost) }
             if let method { configuration.method = method.method }
             if let wire { configuration.wantedWire = wire }
+            if keepSysAdmin { configuration.keepSysAdmin = true }
             if let interval { configuration.interval = interval }
             if let keepExited { configuration.keepExited = keepExited }
             if let keepClosed { configuration.keepClosed = keepClosed }

@@ -126,7 +126,7 @@ extension SystemTests {
             .needs("bpftool")
         )
         func counts() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: ["--keep-sys-admin"]) { daemon in
                 try await self.expectStandstill(daemon)
                 let (cost, sends, before) = try await look(every: .zero, until: { $0.sends > 0 }) {
                     try await self.measureRequests(daemon)
@@ -153,7 +153,7 @@ extension SystemTests {
             .needs("bpftool")
         )
         func gone() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: ["--keep-sys-admin"]) { daemon in
                 // On a very busy machine a measurement may be over before the test looks. Then it looks at another one.
                 let endsEarly = try await eventually {
                     let start = ContinuousClock.now
@@ -190,7 +190,7 @@ extension SystemTests {
 
         @Test("the table has a line for each program and the total, and the daemon goes on counting", .needsBPF)
         func table() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: ["--keep-sys-admin"]) { daemon in
                 let goesOn = try await eventually {
                     let other = try self.longDoctor(daemon)
                     guard try await self.awaitBegin(of: other, daemon) else { return false }
@@ -238,7 +238,7 @@ extension SystemTests {
 
         @Test("on a terminal doctor says that it measures, and then removes the message", .needsBPF, .needs("tmux"))
         func progress() async throws {
-            try await withDaemon { daemon in
+            try await withDaemon(arguments: ["--keep-sys-admin"]) { daemon in
                 let command =
                     "'\(Machine.programs.client.path)' doctor --cost --duration 5 --runtime-directory "
                     + "'\(daemon.directories.runtime.path)'"
@@ -272,6 +272,34 @@ extension SystemTests {
                 #expect(refused.error.contains("root") && refused.output.isEmpty)
                 let plain = try await tool("setpriv", stranger + ["doctor"] + place)
                 #expect(plain.code == 0, "\(plain.error)")
+            }
+        }
+
+        @Test("a daemon without CAP_SYS_ADMIN says what to do, and measures while the statistics are on", .needsBPF)
+        func withoutRight() async throws {
+            try await withDaemon { daemon in
+                let refused = try self.doctor(daemon, [])
+                _ = try await refused.rest()
+                let code = try await refused.exit()
+                #expect(code != 0)
+                #expect(refused.errorText.contains("sudo sysctl kernel.bpf_stats_enabled=1"), "\(refused.errorText)")
+                #expect(refused.errorText.contains("--keep-sys-admin"))
+                try await withDaemon(arguments: ["--keep-sys-admin"]) { other in
+                    let isMeasured = try await eventually {
+                        let switchedOn = try self.longDoctor(other)
+                        guard try await self.awaitBegin(of: switchedOn, other) else { return false }
+                        let doctor = try self.doctor(daemon, ["--duration", "1", "--format", "json"])
+                        let output = try await doctor.rest()
+                        let code = try await doctor.exit()
+                        switchedOn.signal(SIGINT)
+                        try await switchedOn.exit()
+                        guard code == 0 else { return false }
+                        let cost = try #require(try JSONDecoder().decode(DoctorReport.self, from: output).cost)
+                        #expect(cost.statisticsWereOn == true && !cost.programs.isEmpty && cost.seconds >= 1)
+                        return true
+                    }
+                    #expect(isMeasured)
+                }
             }
         }
 

@@ -13,8 +13,9 @@ extension SystemTests {
             .deletingLastPathComponent()
         private static let unit = Self.package.appending(path: "packaging/systemd/trafficd.service").path
 
-        /// CAP_BPF, CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH (linux/capability.h).
-        private static let lasting: UInt64 = 1 << 39 | 1 << 21 | 1 << 19 | 1 << 2
+        /// CAP_BPF, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH (linux/capability.h).
+        private static let lasting: UInt64 = 1 << 39 | 1 << 19 | 1 << 2
+        private static let sysAdmin: UInt64 = 1 << 21
 
         /// The socket comes first. The daemon then gives up its rights, perhaps after its first answer, and then
         /// notifies systemd.
@@ -48,6 +49,41 @@ extension SystemTests {
                 return try await AccuracyCheck.run(scenario, daemon: daemon, programs: Machine.programs)
             }
             try expectExact(check)
+        }
+
+        @Test("CAP_SYS_ADMIN stays where a setting says so, and with poll, which enters namespaces itself")
+        func keptRight() async throws {
+            for (method, arguments) in [(Machine.method, ["--keep-sys-admin"]), ("poll", [])] {
+                try await withDaemon(method: method, arguments: arguments) { daemon in
+                    let areFew = try await eventually {
+                        try self.rights(of: daemon).allSatisfy { $0 == Self.lasting | Self.sysAdmin }
+                    }
+                    #expect(areFew, "\(method)")
+                }
+            }
+        }
+
+        @Test("the process that walks through namespaces keeps what it needs for that, and the daemon does not")
+        func rightsOfWalk() async throws {
+            let launcher = try RefusingKernel.launcher(RefusingKernel.withoutWalksOverMaps)
+            try await withDaemon(launcher: launcher) { daemon in
+                try await self.awaitFewRights(of: daemon)
+                let threads = "/proc/\(daemon.program.pid)/task"
+                let pids = try FileManager.default.contentsOfDirectory(atPath: threads).flatMap { thread in
+                    try String(contentsOfFile: "\(threads)/\(thread)/children", encoding: .utf8)
+                        .split(separator: " ").compactMap { pid_t($0) }
+                }
+                #expect(!pids.isEmpty)
+                for pid in pids {
+                    let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
+                    #expect(status.hasPrefix("Name:\ttrafficd-walk\n"))
+                    // CAP_BPF, CAP_SYS_ADMIN, CAP_SYS_PTRACE.
+                    #expect(status.contains("CapPrm:\t0000008000280000\n"), "\(status)")
+                    #expect(status.contains("NoNewPrivs:\t1\n"))
+                }
+                // It still enters the namespaces of the scenario.
+                try expectExact(try await AccuracyCheck.run("scm-rights", daemon: daemon, programs: Machine.programs))
+            }
         }
 
         @Test(

@@ -1,4 +1,5 @@
 import CLinux
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -98,176 +99,38 @@ struct HostAddressesTests {
         }
     }
 
-    @Test("of this machine contain those of its loopback interface")
+    @Test(
+        "of the network namespace are news at the first reading, and after each change",
+        .enabled(if: geteuid() == 0, "needs root")
+    )
     func live() throws {
-        let host = try HostAddresses.read()
-        #expect(host.addresses.contains(try #require(InternetAddress("127.0.0.1"))))
-        #expect(host.namespaces.contains(try #require(ProcessDirectory.networkNamespace(task: "self"))))
-    }
-}
-
-@Suite("When the host's addresses are read again")
-struct HostAddressWatchTests {
-    /// A host whose addresses and clock a test sets.
-    private final class Host {
-        var addresses = set("127.0.0.1", "10.0.0.5")
-        var namespaces: Set<UInt32> = [7]
-        var failure: CaptureError?
-        var now: UInt64 = 1_000_000_000_000
-        /// How long reading takes.
-        var duration: UInt64 = 2_000_000
-        var reads = 0
-        /// A reading takes longer than anyone waits.
-        var isSlow = false
-        var watch = HostAddressWatch { _ in nil }
-        private var reading: AddressReading?
-
-        init() {
-            self.watch = HostAddressWatch { [unowned self] begins in
-                #expect(begins == (self.reading == nil))
-                if begins {
-                    self.reads += 1
-                    self.now += self.duration
-                    let found = HostAddresses(addresses: self.addresses, namespaces: self.namespaces)
-                    let result = self.failure.map(Result.failure) ?? .success(found)
-                    self.reading = AddressReading(result: result, cost: self.duration)
-                }
-                return self.isSlow ? nil : self.reading.take()
-            }
-        }
-
-        func see(_ local: String, in namespace: UInt32 = 7) {
-            let address = SocketAddress(address: InternetAddress(local) ?? .init(bytes: .init(repeating: 0)), port: 1)
-            self.watch.notice(
-                SocketObservation(
-                    cookie: SocketCookie(rawValue: 1),
-                    transport: .tcp,
-                    family: .ipv4,
-                    local: address,
-                    remote: address,
-                    role: .peer,
-                    state: .established,
-                    networkNamespace: namespace
-                )
-            )
-        }
-
-        func refresh(after seconds: Double = 0) throws(CaptureError) -> CaptureEvent? {
-            self.now += UInt64(seconds * 1e9)
-            return try self.watch.refresh(now: self.now)
+        _ = try OwnNamespace.run {
+            let host = try HostAddresses()
+            #expect(try host.refresh() == .hostAddresses(set("127.0.0.1", "::1")))
+            #expect(try host.refresh() == nil)
+            OwnNamespace.ip("address", "add", "127.0.0.9/32", "dev", "lo")
+            #expect(try host.refresh() == .hostAddresses(set("127.0.0.1", "::1", "127.0.0.9")))
+            OwnNamespace.ip("address", "add", "fd00::7/128", "dev", "lo")
+            OwnNamespace.ip("address", "del", "127.0.0.9/32", "dev", "lo")
+            #expect(try host.refresh() == .hostAddresses(set("127.0.0.1", "::1", "fd00::7")))
+            #expect(try host.refresh() == nil)
         }
     }
 
-    @Test("at the start, and every ten seconds; only a change is reported")
-    func period() throws {
-        let host = Host()
-        #expect(try host.refresh() == .hostAddresses(host.addresses))
-        #expect(try host.refresh(after: 9.9) == nil)
-        #expect(host.reads == 1)
-        #expect(try host.refresh(after: 0.1) == nil)
-        #expect(host.reads == 2)
-        host.addresses = set("127.0.0.1")
-        #expect(try host.refresh(after: 10) == .hostAddresses(host.addresses))
-    }
-
-    @Test("at once when a socket has an address of its own that is not among them")
-    func news() throws {
-        let host = Host()
-        _ = try host.refresh()
-        for known in ["10.0.0.5", "0.0.0.0", "::", "127.0.0.9"] { host.see(known) }
-        #expect(try host.refresh(after: 0.2) == nil)
-        #expect(host.reads == 1)
-        // Each round has a new container.
-        for container in 2..<20 {
-            host.addresses.insert(try #require(InternetAddress("172.17.0.\(container)")))
-            host.see("172.17.0.\(container)")
-            #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
+    @Test(
+        "are read again if the kernel had no room for the news of a change",
+        .enabled(if: geteuid() == 0, "needs root")
+    )
+    func overrun() throws {
+        let commands = FileManager.default.temporaryDirectory.appending(path: "addresses-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: commands) }
+        let rounds = (0..<2_000).flatMap { _ in ["address add 127.0.0.9/32 dev lo", "address del 127.0.0.9/32 dev lo"] }
+        try Data((rounds + ["address add 127.0.0.7/32 dev lo\n"]).joined(separator: "\n").utf8).write(to: commands)
+        _ = try OwnNamespace.run {
+            let host = try HostAddresses()
+            _ = try host.refresh()
+            OwnNamespace.ip("-batch", commands.path)
+            #expect(try host.refresh() == .hostAddresses(set("127.0.0.1", "::1", "127.0.0.7")))
         }
-    }
-
-    @Test("at once when a socket is in an unknown namespace, for example in a container that only listens")
-    func namespaces() throws {
-        let host = Host()
-        _ = try host.refresh()
-        host.addresses.formUnion(set("172.17.0.2"))
-        host.see("0.0.0.0", in: 8)
-        host.namespaces = [7, 8]
-        #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
-        host.see("0.0.0.0", in: 8)
-        #expect(try host.refresh(after: 0.01) == nil)
-        #expect(host.reads == 2)
-    }
-
-    @Test("for a hundredth of the time at most, where sockets have an address or a namespace that no reading explains")
-    func strangers() throws {
-        let host = Host()
-        _ = try host.refresh()
-        let start = host.now
-        for _ in 0..<5_000 {
-            host.see("198.51.100.1", in: 99)
-            _ = try host.refresh(after: 0.001)
-        }
-        let spent = Double(UInt64(host.reads - 1) * host.duration) / Double(host.now - start)
-        #expect(spent < 0.011)
-        #expect(host.reads > 10)
-        // A socket with another new address waits only for a moment.
-        host.addresses.formUnion(set("172.17.0.2"))
-        host.see("172.17.0.2")
-        #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
-        // A container with the unexplained address is known after the pause, or at once by its namespace.
-        host.addresses.formUnion(set("198.51.100.1"))
-        host.see("198.51.100.1", in: 100)
-        #expect(try host.refresh(after: 0.01) == .hostAddresses(host.addresses))
-    }
-
-    @Test("for a fifth of the time at most, however many foreign addresses a process binds to (IP_FREEBIND)")
-    func floodOfStrangers() throws {
-        let host = Host()
-        _ = try host.refresh()
-        let start = host.now
-        for round in 0..<500 {
-            for last in 0..<3 { host.see("198.\(round / 256 % 256).\(round % 256).\(last)") }
-            _ = try host.refresh(after: 0.001)
-        }
-        let spent = Double(UInt64(host.reads - 1) * host.duration) / Double(host.now - start)
-        #expect(spent < 0.21)
-        #expect(host.reads > 10)
-    }
-
-    @Test("one at a time, and nobody waits for it; what a socket showed meanwhile is asked for after it")
-    func slow() throws {
-        let host = Host()
-        _ = try host.refresh()
-        host.isSlow = true
-        host.addresses.formUnion(set("172.17.0.2"))
-        host.see("172.17.0.2")
-        #expect(try host.refresh(after: 0.1) == nil)
-        // The reading began before these containers had their addresses.
-        let before = host.addresses
-        host.addresses.formUnion(set("172.17.0.3"))
-        host.see("172.17.0.3")
-        #expect(try host.refresh(after: 30) == nil)
-        #expect(host.reads == 2)
-        host.isSlow = false
-        #expect(try host.refresh(after: 0.1) == .hostAddresses(before))
-        #expect(host.reads == 2)
-        #expect(try host.refresh(after: 0.1) == .hostAddresses(host.addresses))
-        #expect(host.reads == 3)
-        // One that takes longer than the period has a pause after it.
-        host.isSlow = true
-        #expect(try host.refresh(after: 10) == nil)
-        host.isSlow = false
-        #expect(try host.refresh(after: 30) == nil && host.refresh(after: 9.9) == nil)
-        #expect(host.reads == 4)
-    }
-
-    @Test("again later, where the kernel refused")
-    func refused() throws {
-        let host = Host()
-        host.failure = .malformed("?")
-        #expect(throws: CaptureError.malformed("?")) { try host.refresh() }
-        #expect(try host.refresh(after: 9) == nil)
-        host.failure = nil
-        #expect(try host.refresh(after: 1) == .hostAddresses(host.addresses))
     }
 }

@@ -22,6 +22,7 @@ struct DestinationTests {
         pending: UInt64? = nil,
         retransmitted: UInt64 = 0,
         ports: (local: UInt16, remote: UInt16) = (80, 4711),
+        state: SocketState = .established,
         others: [OwnerObservation] = []
     ) -> CaptureEvent {
         .socket(
@@ -32,7 +33,7 @@ struct DestinationTests {
                 local: SocketAddress(address: InternetAddress(local) ?? .unspecified, port: ports.local),
                 remote: SocketAddress(address: InternetAddress(remote) ?? .unspecified, port: ports.remote),
                 role: .client,
-                state: closed == nil ? .established : .closed,
+                state: closed == nil ? state : .closed,
                 closedBoottimeNanoseconds: closed,
                 tcp: transport == .tcp ? TCPCounters(retransmittedBytes: retransmitted) : nil,
                 pendingSent: pending,
@@ -99,6 +100,66 @@ struct DestinationTests {
         #expect(
             f.snapshot.totals.byScope == ["same_host": counts(sent: 10, received: 10), "lan": counts(sent: 100)]
         )
+    }
+
+    @Test(
+        "a connection that is only asked for has no scope yet, because the other end has no socket yet",
+        arguments: [true, false]
+    )
+    func opening(isAnswered: Bool) throws {
+        var f = try Self.fixture()
+        for sent in 1...3 as ClosedRange<UInt64> {
+            f.absorb(Self.socket(1, to: "172.17.0.2", sent: sent, state: .synSent))
+            f.tick()
+            #expect(f.socket(1)?.scope == nil)
+        }
+        // A restart between the two loses none of these bytes.
+        f.ledger = try Ledger(checkpoint: f.ledger.checkpoint())
+        if isAnswered { f.absorb(Self.socket(2, "172.17.0.2", to: "10.0.0.5", received: 5, ports: (4711, 80))) }
+        f.absorb(Self.socket(1, to: "172.17.0.2", sent: 5))
+        f.tick()
+        #expect(f.socket(1)?.scope == (isAnswered ? .sameHost : .localArea))
+        #expect(
+            f.snapshot.totals.byScope
+                == (isAnswered ? ["same_host": counts(sent: 5, received: 5)] : ["lan": counts(sent: 5)])
+        )
+    }
+
+    @Test("the other end is found however long it is known, also after a restart, and no longer when it has left")
+    func laterEnd() throws {
+        var f = try Self.fixture()
+        func server(closed: UInt64? = nil) -> CaptureEvent {
+            Self.socket(1, "172.17.0.2", to: "172.17.0.9", received: 1, closed: closed, ports: (80, 5000))
+        }
+        func client(_ serial: UInt64) -> CaptureEvent {
+            Self.socket(serial, "172.17.0.9", to: "172.17.0.2", sent: 1, ports: (5000, 80))
+        }
+        f.absorb(server())
+        for _ in 0..<5 { f.tick() }
+        f.absorb(client(2))
+        f.tick()
+        f.ledger = try Ledger(checkpoint: f.ledger.checkpoint())
+        f.absorb(client(3))
+        f.tick()
+        #expect((1...3).map { f.socket($0)?.scope } == [.localArea, .sameHost, .sameHost])
+        f.absorb(server(closed: f.now))
+        for _ in 0..<20 { f.tick() }
+        #expect(f.socket(1) == nil)
+        f.absorb(client(4))
+        f.tick()
+        #expect(f.socket(4)?.scope == .localArea)
+    }
+
+    @Test("a UDP socket that changes its remote address is no longer the other end of the old one")
+    func changedEnd() throws {
+        var f = try Self.fixture()
+        f.absorb(Self.socket(1, "172.17.0.2", to: "172.17.0.9", sent: 1, transport: .udp, ports: (53, 5000)))
+        f.absorb(Self.socket(1, "172.17.0.2", to: "172.17.0.8", sent: 2, transport: .udp, ports: (53, 5000)))
+        f.tick()
+        f.absorb(Self.socket(2, "172.17.0.9", to: "172.17.0.2", sent: 4, transport: .udp, ports: (5000, 53)))
+        f.absorb(Self.socket(3, "172.17.0.8", to: "172.17.0.2", sent: 8, transport: .udp, ports: (5000, 53)))
+        f.tick()
+        #expect((2...3).map { f.socket($0)?.scope } == [.localArea, .sameHost])
     }
 
     @Test("bytes stay in the scope that they were credited to, and so does their socket")

@@ -41,10 +41,11 @@ struct walk_header {
  * Starts the process. It ends when the other end of `request` is closed.
  *
  * links: descriptors of the iterators' links; the process has copies of them
+ * rights: the process keeps only these of the caller's capabilities (capabilities(7)), one bit for each
  * request, answer: become the daemon's ends of a socket and a pipe; `answer` does not block
  * Returns the process's number, or -1 and errno.
  */
-int walk_start(const int *links, unsigned count, int *request, int *answer);
+int walk_start(const int *links, unsigned count, uint64_t rights, int *request, int *answer);
 
 /* Begins a walk. Returns a negative number and errno if the process has ended. */
 long walk_ask(int request, const struct walk_request *what);

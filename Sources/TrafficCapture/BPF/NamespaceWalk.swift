@@ -9,7 +9,7 @@ import TrafficModel
 /// the ring (`hand_over()` in bpf/iterate.bpf.h), so this class has only the serials of the sockets that exist.
 ///
 /// A list of sockets is that of the reader's network namespace, so the process goes from namespace to namespace
-/// (setns(2), CAP_SYS_ADMIN). Each namespace costs a walk through the kernel's table of all connections, whatever the
+/// (setns(2), CAP_SYS_ADMIN). It keeps that right when the daemon gives it up. Each namespace costs a walk through the kernel's table of all connections, whatever the
 /// namespace has.
 final class NamespaceWalk {
     /// What a walk has brought.
@@ -54,7 +54,7 @@ final class NamespaceWalk {
     init(_ iterators: [BPFIterator]) throws(CaptureError) {
         let links = iterators.map(\.linkDescriptor)
         var (request, answer): (Int32, Int32) = (-1, -1)
-        self.process = try check("fork", "walk") { walk_start(links, UInt32(links.count), &request, &answer) }
+        self.process = try check("fork", "walk") { walk_start(links, UInt32(links.count), Privileges.ofWalk, &request, &answer) }
         self.request = OwnedDescriptor(owning: request)
         self.answer = OwnedDescriptor(owning: answer)
         self.programs = iterators.map(\.program.name)

@@ -24,7 +24,8 @@ public final class ProgramMeter: Sendable {
     /// The kernel's BPF statistics, switched on as long as this value lives. Dropping the value switches them off,
     /// unless another process has them on.
     fileprivate struct Statistics: ~Copyable {
-        let descriptor: OwnedDescriptor
+        /// `nil` if somebody else has them on, and this process may not.
+        let descriptor: OwnedDescriptor?
         let findings: Findings
     }
 
@@ -101,13 +102,21 @@ extension ProgramMeter.Statistics {
     init() throws(CaptureError) {
         let empty = try EmptyProgram()
         let without = try empty.run()
-        let number: Int32
+        var number: Int32?
         do {
             number = try check("bpf_enable_stats") { bpf_enable_stats(BPF_STATS_RUN_TIME) }
+        } catch .system(_, _, EPERM) where without.shownNanoseconds != nil {
+            // Somebody else has them on.
         } catch .system(_, _, EPERM) {
-            throw .permission(needs: "BPF statistics need root, or the capability CAP_SYS_ADMIN")
+            throw .permission(
+                needs: """
+                    measuring needs CAP_SYS_ADMIN, which the daemon gives up after its start. For one measurement, switch \
+                    the kernel's statistics on while it runs: sudo sysctl kernel.bpf_stats_enabled=1. Or start trafficd \
+                    with --keep-sys-admin
+                    """
+            )
         }
-        let descriptor = OwnedDescriptor(owning: number)
+        let descriptor = number.map { OwnedDescriptor(owning: $0) }
         let with = try empty.run()
         let added = with.takenNanoseconds - without.takenNanoseconds
         self.descriptor = descriptor

@@ -1,36 +1,65 @@
 import CLinux
 import Glibc
+public import TrafficEvents
 package import TrafficModel
 
-/// The addresses of this machine's interfaces, loopback and link-local ones included (rtnetlink(7), `RTM_GETADDR`).
-package struct HostAddresses: Sendable, Hashable {
-    package var addresses: Set<InternetAddress> = []
-    /// Inode numbers of the network namespaces that have these addresses.
-    package var namespaces: Set<UInt32> = []
+/// The addresses of the interfaces in the daemon's network namespace, loopback and link-local ones included
+/// (rtnetlink(7), `RTM_GETADDR`). Other namespaces are not entered: that a container is on this machine shows in the
+/// sockets at both ends of its connections.
+public final class HostAddresses {
+    /// The kernel tells this socket of each address that comes or goes.
+    private let changes: OwnedDescriptor
+    private var known: Set<InternetAddress>?
+    private var isStale = true
 
-    package init(addresses: Set<InternetAddress> = [], namespaces: Set<UInt32> = []) {
-        self.addresses = addresses
-        self.namespaces = namespaces
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` if there is no netlink socket.
+    public init() throws(CaptureError) {
+        let type = Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let changes = OwnedDescriptor(
+            owning: try check("socket", Self.name) { socket(AF_NETLINK, type, NETLINK_ROUTE) }
+        )
+        var address = sockaddr_nl()
+        address.nl_family = sa_family_t(AF_NETLINK)
+        address.nl_groups = UInt32(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR)
+        let length = socklen_t(MemoryLayout<sockaddr_nl>.size)
+        try check("bind", Self.name) {
+            withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(changes.descriptor, $0, length) }
+            }
+        }
+        self.changes = changes
     }
 
-    /// Reads the addresses of all network namespaces that a process lives in or that are mounted. A namespace that can't be read is left
-    /// out.
+    private static let name = "rtnetlink"
+
+    /// Reads the addresses, at the first call and after each change.
     ///
-    /// Takes a few milliseconds with a thousand processes.
-    package static func read() throws(CaptureError) -> HostAddresses {
-        var result = HostAddresses()
-        try NetworkNamespaces.forEach { () throws(CaptureError) in
-            let empty: Set<InternetAddress> = []
-            let found = try? Netlink.list(family: NETLINK_ROUTE, name: "rtnetlink", Request(), into: empty) {
-                bytes,
-                addresses throws(CaptureError) in
-                try HostAddresses.parse(bytes, into: &addresses)
-            }
-            guard let found else { return }
-            result.addresses.formUnion(found)
-            if let inode = ProcessDirectory.networkNamespace(task: "thread-self") { result.namespaces.insert(inode) }
+    /// - Returns: `nil` if nothing changed.
+    /// - Throws: ``CaptureError`` if the kernel does not answer. The known addresses stay, and the next call reads again.
+    public func refresh() throws(CaptureError) -> CaptureEvent? {
+        // Before the reading, so that no change is lost between the two.
+        self.noteChanges()
+        guard self.isStale else { return nil }
+        let found = try Self.read()
+        self.isStale = false
+        defer { self.known = found }
+        return found == self.known ? nil : .hostAddresses(found)
+    }
+
+    /// What has changed does not matter. The kernel drops what the socket has no room for, and says so once (ENOBUFS).
+    private func noteChanges() {
+        var byte: UInt8 = 0
+        while recv(self.changes.descriptor, &byte, 1, 0) >= 0 || errno == ENOBUFS || errno == EINTR {
+            self.isStale = true
         }
-        return result
+    }
+
+    package static func read() throws(CaptureError) -> Set<InternetAddress> {
+        try Netlink.list(family: NETLINK_ROUTE, name: self.name, Request(), into: []) {
+            bytes,
+            addresses throws(CaptureError) in
+            try self.parse(bytes, into: &addresses)
+        }
     }
 
     private struct Request: BitwiseCopyable {
@@ -51,7 +80,7 @@ package struct HostAddresses: Sendable, Hashable {
         _ bytes: RawSpan,
         into addresses: inout Set<InternetAddress>
     ) throws(CaptureError) -> Bool {
-        try NetlinkMessages.forEach(in: bytes, name: "rtnetlink") { message throws(CaptureError) in
+        try NetlinkMessages.forEach(in: bytes, name: self.name) { message throws(CaptureError) in
             if let address = try self.address(message) { addresses.insert(address) }
         }
     }

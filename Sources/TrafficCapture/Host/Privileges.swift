@@ -12,14 +12,13 @@ public enum Privileges {
     private static let sysPtrace: Capability = ("CAP_SYS_PTRACE", 19)
     /// For the names of cgroups by their ids (open_by_handle_at(2)).
     private static let dacReadSearch: Capability = ("CAP_DAC_READ_SEARCH", 2)
-    /// For entering network namespaces (setns(2)), to read their addresses and the sockets that no process holds, and for
-    /// the kernel's BPF statistics.
+    /// For entering network namespaces (setns(2)), and for the kernel's BPF statistics.
     private static let sysAdmin: Capability = ("CAP_SYS_ADMIN", 21)
 
     /// The rights to load and attach the programs.
     private static let needed = [bpf, perfmon, netAdmin, sysPtrace, dacReadSearch]
     /// The rights to go on counting after the start.
-    private static let lasting = [bpf, sysPtrace, dacReadSearch, sysAdmin]
+    private static let lasting = [bpf, sysPtrace, dacReadSearch]
 
     /// - Throws: ``CaptureError/permission(needs:)`` with the missing rights and how to get them.
     public static func checkBPF() throws(CaptureError) {
@@ -36,12 +35,17 @@ public enum Privileges {
     /// Permanently gives up, in every thread, the rights that only the start needed: loading, attaching, changing the
     /// socket's group.
     ///
+    /// - Parameter keepsSysAdmin: CAP_SYS_ADMIN stays, for ``ProgramMeter`` and ``PollCapture``. A process that takes over
+    ///   such a daemon can do nearly everything.
     /// - Throws: ``CaptureError/system(call:object:errno:)``. Then some threads may have given up their rights and
     ///   others not.
-    public static func giveUpThoseOfTheStart() throws(CaptureError) {
-        let kept = self.lasting.reduce(0 as UInt64) { $0 | 1 << $1.bit }
+    public static func giveUpThoseOfTheStart(keepsSysAdmin: Bool) throws(CaptureError) {
+        let kept = (self.lasting + (keepsSysAdmin ? [self.sysAdmin] : [])).reduce(0 as UInt64) { $0 | 1 << $1.bit }
         try check("capset", "every thread") { privileges_keep(kept) }
     }
+
+    /// The rights of the process that walks through namespaces. It has them from its start, and the daemon loses them.
+    static let ofWalk = [bpf, sysPtrace, sysAdmin].reduce(0 as UInt64) { $0 | 1 << $1.bit }
 
     static func effectiveCapabilities(status: String) -> UInt64 {
         let line = status.split(separator: "\n").first { $0.hasPrefix("CapEff:") }
