@@ -33,6 +33,7 @@ extension ByteCounts: Row {
         sink.number(CodingKeys.pendingSent, self.pendingSent)
         sink.number(CodingKeys.wireSent, self.wireSent)
         sink.number(CodingKeys.wireReceived, self.wireReceived)
+        sink.number(CodingKeys.wireEstimated, self.wireEstimated > 0 ? self.wireEstimated : nil)
         sink.number(CodingKeys.retransmitted, self.retransmitted)
     }
 }
@@ -270,6 +271,7 @@ extension HistoryAmounts: Row {
         sink.number(ByteCounts.CodingKeys.pendingSent, bytes?.pendingSent)
         sink.number(ByteCounts.CodingKeys.wireSent, bytes?.wireSent)
         sink.number(ByteCounts.CodingKeys.wireReceived, bytes?.wireReceived)
+        sink.number(ByteCounts.CodingKeys.wireEstimated, bytes.flatMap { $0.wireEstimated > 0 ? $0.wireEstimated : nil })
         sink.number(ByteCounts.CodingKeys.retransmitted, bytes?.retransmitted)
     }
 

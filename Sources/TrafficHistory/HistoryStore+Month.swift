@@ -132,7 +132,7 @@ extension HistoryStore {
         var sums: [(time: Int64, bytes: ByteCounts)] = []
         try self.file.run(
             """
-            SELECT time, sent, received, wire_sent, wire_received, retransmitted FROM \(level.table)
+            SELECT time, sent, received, wire_sent, wire_received, wire_estimated, retransmitted FROM \(level.table)
             JOIN series ON series = id WHERE kind = ? AND name = ? AND time >= ? AND time < ? ORDER BY time
             """,
             [.number(series.kind.rawValue), .text(series.name), .number(range.lowerBound / 60)]
@@ -163,6 +163,7 @@ extension ByteCounts {
             payload: PayloadBytes(sent: scaled(self.payload.sent), received: scaled(self.payload.received)),
             wireSent: self.wireSent.map(scaled),
             wireReceived: self.wireReceived.map(scaled),
+            wireEstimated: scaled(self.wireEstimated),
             retransmitted: self.retransmitted.map(scaled)
         )
     }

@@ -233,7 +233,7 @@ extension HistoryStore {
 }
 
 extension SQLiteFile.Row {
-    /// Five columns: sent, received, those of packets, retransmitted.
+    /// Six columns: sent, received, those of packets, what of these is estimated, retransmitted.
     ///
     /// - Returns: `nil` if there are no bytes.
     func bytes(from column: Int32) -> ByteCounts? {
@@ -243,7 +243,8 @@ extension SQLiteFile.Row {
             payload: PayloadBytes(sent: sent, received: received),
             wireSent: bytes(2),
             wireReceived: bytes(3),
-            retransmitted: bytes(4)
+            wireEstimated: bytes(4) ?? 0,
+            retransmitted: bytes(5)
         )
     }
 }

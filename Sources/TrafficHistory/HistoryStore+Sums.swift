@@ -120,6 +120,7 @@ extension HistoryAmounts {
         HistoryColumn(name: "sent", origin: .counted), HistoryColumn(name: "received", origin: .counted),
         HistoryColumn(name: "wire_sent", origin: .countedPerhaps),
         HistoryColumn(name: "wire_received", origin: .countedPerhaps),
+        HistoryColumn(name: "wire_estimated", origin: .countedPerhaps),
         HistoryColumn(name: "retransmitted", origin: .countedPerhaps),
     ]
     /// A column takes a byte of a row even where it is 0. So cookies, which are a part of the header, have none, and lines
@@ -146,7 +147,9 @@ extension HistoryAmounts {
             switch self {
             case .bytes(let bytes):
                 [
-                    bytes.payload.sent, bytes.payload.received, bytes.wireSent, bytes.wireReceived, bytes.retransmitted,
+                    bytes.payload.sent, bytes.payload.received, bytes.wireSent, bytes.wireReceived,
+                    // No byte of a file for the usual case.
+                    bytes.wireEstimated > 0 ? bytes.wireEstimated : nil, bytes.retransmitted,
                 ]
             case .messages(let counts):
                 [

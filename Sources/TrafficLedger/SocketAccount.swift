@@ -47,6 +47,7 @@ struct SocketAccount: Codable {
                 payload: self.payload,
                 wireSent: self.wire?.sent,
                 wireReceived: self.wire?.received,
+                wireEstimated: self.wire?.estimated ?? 0,
                 retransmitted: self.retransmitted
             )
         }
@@ -71,6 +72,8 @@ struct SocketAccount: Codable {
     private var retransmitted: UInt64 = 0
     private let wireBaseline: SocketWire
     private var wire: SocketWire?
+    /// As ``WireTotals/estimated``. What was counted before the quality became worse stays what it was.
+    private var estimatedWire: UInt64 = 0
     /// Wire bytes that belong to no process yet.
     private var unclaimedWire = WireTotals()
 
@@ -139,6 +142,7 @@ struct SocketAccount: Codable {
             pendingSent: self.observation.pendingSent ?? 0,
             wireSent: self.wire?.sent.total,
             wireReceived: self.wire?.received.total,
+            wireEstimated: self.estimatedWire,
             retransmitted: self.observation.tcp.map { _ in self.retransmitted }
         )
     }
@@ -228,6 +232,7 @@ struct SocketAccount: Codable {
             quality: seen.quality
         )
         growth.wire = grown.total
+        self.estimatedWire +|= grown.total.estimated
         self.unclaimedWire += grown.total
         guard !self.shares.isEmpty || growth.isEnd else { return }
         growth.wireShares = self.claim(owners)
@@ -244,7 +249,11 @@ struct SocketAccount: Codable {
         guard let first = weights.first else { return [(.kernel, nil, self.unclaimedWire)] }
         let sum = weights.reduce(self.inRows.total) { $0 +| $1.bytes }
         let share = { [wire = self.unclaimedWire] (bytes: UInt64) in
-            WireTotals(sent: wire.sent.share(bytes, of: sum), received: wire.received.share(bytes, of: sum))
+            WireTotals(
+                sent: wire.sent.share(bytes, of: sum),
+                received: wire.received.share(bytes, of: sum),
+                estimated: wire.estimated.share(bytes, of: sum)
+            )
         }
         var rest = self.unclaimedWire.growth(since: share(self.inRows.total))
         var claims: [WireShare] = []

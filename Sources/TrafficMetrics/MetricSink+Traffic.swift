@@ -77,6 +77,11 @@ extension MetricSink {
             for (labels, bytes) in series { lines.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
         }
         self.family(
+            .counter("trafficd.process.wire.estimated", in: .bytes, "The part of trafficd_process_wire that is estimated.")
+        ) { lines in
+            for (labels, bytes) in series where bytes.wireEstimated > 0 { lines.add(labels, bytes.wireEstimated) }
+        }
+        self.family(
             .counter("trafficd.process.retransmitted", in: .bytes, "Payload that TCP sent again.")
         ) { lines in
             for (labels, bytes) in series { if let again = bytes.retransmitted { lines.add(labels, again) } }
@@ -134,6 +139,9 @@ extension MetricSink {
         }
         self.family(.counter("trafficd.wire", in: .bytes, "IP packets of all sockets, and of the kernel.")) {
             $0.add([:], sent: host.bytes.wireSent, received: host.bytes.wireReceived)
+        }
+        self.family(.counter("trafficd.wire.estimated", in: .bytes, "The part of trafficd_wire that is estimated.")) {
+            if host.bytes.wireSent != nil { $0.add([:], host.bytes.wireEstimated) }
         }
         self.family(.counter("trafficd.retransmitted", in: .bytes, "Payload that TCP sent again.")) {
             if let again = host.bytes.retransmitted { $0.add([:], again) }

@@ -56,6 +56,9 @@ public struct ByteCounts: Hashable, Sendable {
     /// Lengths of IP packets, including IP and transport headers and retransmissions, without link headers.
     public var wireSent: UInt64?
     public var wireReceived: UInt64?
+    /// The part of the wire bytes, both ways, that was counted while the quality of their socket was
+    /// ``Quality/estimated``.
+    public var wireEstimated: UInt64
     /// Bytes that TCP sent again (`tcp_sock.bytes_retrans`). Part of the wire bytes, never of the payload.
     public var retransmitted: UInt64?
 
@@ -64,12 +67,14 @@ public struct ByteCounts: Hashable, Sendable {
         pendingSent: UInt64 = 0,
         wireSent: UInt64? = nil,
         wireReceived: UInt64? = nil,
+        wireEstimated: UInt64 = 0,
         retransmitted: UInt64? = nil
     ) {
         self.payload = payload
         self.pendingSent = pendingSent
         self.wireSent = wireSent
         self.wireReceived = wireReceived
+        self.wireEstimated = wireEstimated
         self.retransmitted = retransmitted
     }
 
@@ -79,6 +84,7 @@ public struct ByteCounts: Hashable, Sendable {
             pendingSent: left.pendingSent +| right.pendingSent,
             wireSent: sum(left.wireSent, right.wireSent),
             wireReceived: sum(left.wireReceived, right.wireReceived),
+            wireEstimated: left.wireEstimated +| right.wireEstimated,
             retransmitted: sum(left.retransmitted, right.retransmitted)
         )
     }
@@ -91,6 +97,7 @@ public struct ByteCounts: Hashable, Sendable {
     public mutating func add(wire: WireTotals) {
         self.wireSent = (self.wireSent ?? 0) +| wire.sent
         self.wireReceived = (self.wireReceived ?? 0) +| wire.received
+        self.wireEstimated +|= wire.estimated
     }
 
     /// These bytes without pending ones, which are a gauge.
@@ -107,6 +114,7 @@ public struct ByteCounts: Hashable, Sendable {
             payload: self.payload.growth(since: earlier.payload),
             wireSent: growth(self.wireSent, earlier.wireSent),
             wireReceived: growth(self.wireReceived, earlier.wireReceived),
+            wireEstimated: self.wireEstimated -| earlier.wireEstimated,
             retransmitted: growth(self.retransmitted, earlier.retransmitted)
         )
     }
@@ -115,6 +123,7 @@ public struct ByteCounts: Hashable, Sendable {
     package mutating func remove(wire: WireTotals) {
         self.wireSent = self.wireSent.map { $0 -| wire.sent }
         self.wireReceived = self.wireReceived.map { $0 -| wire.received }
+        self.wireEstimated = self.wireEstimated -| wire.estimated
     }
 
     /// What has crossed the socket API so far, including calls that have not returned. A person who watches wants to
@@ -132,6 +141,7 @@ extension ByteCounts: Codable {
         case pendingSent = "pending_sent_bytes"
         case wireSent = "wire_sent_bytes"
         case wireReceived = "wire_received_bytes"
+        case wireEstimated = "wire_estimated_bytes"
         case retransmitted = "retransmitted_bytes"
     }
 
@@ -142,6 +152,7 @@ extension ByteCounts: Codable {
             pendingSent: try container.decode(UInt64.self, forKey: .pendingSent),
             wireSent: try container.decodeIfPresent(UInt64.self, forKey: .wireSent),
             wireReceived: try container.decodeIfPresent(UInt64.self, forKey: .wireReceived),
+            wireEstimated: try container.decodeIfPresent(UInt64.self, forKey: .wireEstimated) ?? 0,
             retransmitted: try container.decodeIfPresent(UInt64.self, forKey: .retransmitted)
         )
     }
@@ -152,6 +163,7 @@ extension ByteCounts: Codable {
         try container.encode(self.pendingSent, forKey: .pendingSent)
         try container.encodeIfPresent(self.wireSent, forKey: .wireSent)
         try container.encodeIfPresent(self.wireReceived, forKey: .wireReceived)
+        if self.wireEstimated > 0 { try container.encode(self.wireEstimated, forKey: .wireEstimated) }
         try container.encodeIfPresent(self.retransmitted, forKey: .retransmitted)
     }
 }

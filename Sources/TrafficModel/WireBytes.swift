@@ -69,23 +69,36 @@ public struct SocketWire: Hashable, Sendable, Codable {
         self.quality = quality
     }
 
-    public var total: WireTotals { WireTotals(sent: self.sent.total, received: self.received.total) }
+    public var total: WireTotals {
+        let (sent, received) = (self.sent.total, self.received.total)
+        return WireTotals(sent: sent, received: received, estimated: self.quality == .estimated ? sent +| received : 0)
+    }
 }
 
 /// Wire bytes both ways. Cumulative.
 public struct WireTotals: Hashable, Sendable, Codable {
     public var sent: UInt64
     public var received: UInt64
+    /// The part of both that was counted while the quality was ``Quality/estimated``.
+    public var estimated: UInt64
 
-    public init(sent: UInt64 = 0, received: UInt64 = 0) {
-        self.sent = sent
-        self.received = received
+    public init(sent: UInt64 = 0, received: UInt64 = 0, estimated: UInt64 = 0) {
+        (self.sent, self.received, self.estimated) = (sent, received, estimated)
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            sent: try container.decode(UInt64.self, forKey: .sent),
+            received: try container.decode(UInt64.self, forKey: .received),
+            estimated: try container.decodeIfPresent(UInt64.self, forKey: .estimated) ?? 0
+        )
     }
 
     public var isZero: Bool { self.sent == 0 && self.received == 0 }
 
     public static func + (left: WireTotals, right: WireTotals) -> WireTotals {
-        WireTotals(sent: left.sent +| right.sent, received: left.received +| right.received)
+        left.combined(with: right, +|)
     }
 
     public static func += (left: inout WireTotals, right: WireTotals) {
@@ -94,7 +107,15 @@ public struct WireTotals: Hashable, Sendable, Codable {
 
     /// What was added since `earlier`; a counter that is behind has added nothing.
     public func growth(since earlier: WireTotals) -> WireTotals {
-        WireTotals(sent: self.sent -| earlier.sent, received: self.received -| earlier.received)
+        self.combined(with: earlier, -|)
+    }
+
+    private func combined(with other: WireTotals, _ combine: (UInt64, UInt64) -> UInt64) -> WireTotals {
+        WireTotals(
+            sent: combine(self.sent, other.sent),
+            received: combine(self.received, other.received),
+            estimated: combine(self.estimated, other.estimated)
+        )
     }
 }
 

@@ -14,7 +14,7 @@ struct CSVTests {
             String(decoding: snapshot.csv(.processes), as: UTF8.self) == """
                 taken_at,host_name,pid,start_boottime_ns,started_at,name,executable,command_line,uid,user,systemd_unit,\
                 container_id,cgroup,network_namespace,state,exited_at,sockets_open,payload_sent_bytes,\
-                payload_received_bytes,pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,\
+                payload_received_bytes,pending_sent_bytes,wire_sent_bytes,wire_received_bytes,wire_estimated_bytes,retransmitted_bytes,\
                 rates_payload_sent_bytes_per_second,rates_payload_received_bytes_per_second,explained_bytes,unattributed_bytes,\
                 process_id\r\n
                 """
@@ -30,7 +30,7 @@ struct CSVTests {
             String(decoding: snapshot.csv(.sockets), as: UTF8.self) == """
                 taken_at,host_name,serial,cookie,protocol,family,local_address,local_port,remote_address,remote_port,role,scope,class,\
                 state,opened_at,closed_at,preexisting,network_namespace,payload_sent_bytes,payload_received_bytes,\
-                pending_sent_bytes,wire_sent_bytes,wire_received_bytes,retransmitted_bytes,rates_payload_sent_bytes_per_second,\
+                pending_sent_bytes,wire_sent_bytes,wire_received_bytes,wire_estimated_bytes,retransmitted_bytes,rates_payload_sent_bytes_per_second,\
                 rates_payload_received_bytes_per_second,segments_sent,segments_received,retransmitted_segments,\
                 smoothed_rtt_us,connect_us,wire_quality,owners,owners_inferred,explained_bytes,unattributed_bytes\r\n
                 """

@@ -58,6 +58,7 @@ struct RandomSnapshot {
             pendingSent: self.count(),
             wireSent: self.maybe { $0.count() },
             wireReceived: self.maybe { $0.count() },
+            wireEstimated: self.maybe { $0.count() } ?? 0,
             retransmitted: self.maybe { $0.count() }
         )
     }

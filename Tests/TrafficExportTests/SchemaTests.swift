@@ -79,7 +79,7 @@ struct SchemaTests {
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == report.rows.count)
             let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
             #expect(lines.count == report.rows.count + 1)
-            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 29 })
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 30 })
             documents.append(json)
         }
         #expect(try self.faults(documents, schema: HistoryReport.jsonSchema) == Python.Result(status: 0, output: ""))
@@ -144,7 +144,7 @@ struct SchemaTests {
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == 1)
             let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
             #expect(lines.count == 2)
-            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 44 })
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 48 })
             documents.append(json)
         }
         #expect(try self.faults(documents, schema: MonthReport.jsonSchema) == Python.Result(status: 0, output: ""))

@@ -59,8 +59,8 @@ extension HistoryStore {
 }
 
 extension ByteCounts {
-    static func sent(_ sent: UInt64, _ received: UInt64 = 0, wire: UInt64? = nil) -> ByteCounts {
-        ByteCounts(payload: PayloadBytes(sent: sent, received: received), wireSent: wire)
+    static func sent(_ sent: UInt64, _ received: UInt64 = 0, wire: UInt64? = nil, estimated: UInt64 = 0) -> ByteCounts {
+        ByteCounts(payload: PayloadBytes(sent: sent, received: received), wireSent: wire, wireEstimated: estimated)
     }
 }
 
@@ -95,7 +95,9 @@ struct HistoryStoreTests {
             let bytes = ByteCounts.sent(
                 .random(in: 0...9_999, using: &random),
                 1,
-                wire: .random(in: 0...9, using: &random)
+                wire: .random(in: 0...9, using: &random),
+                // In one minute of three some are.
+                estimated: minute % 3 == 0 ? .random(in: 1...5, using: &random) : 0
             )
             try store?.add(.made(at: Self.now + Int64(minute) * 60 + 59, [Self.web: bytes]))
             truth += bytes
@@ -103,11 +105,12 @@ struct HistoryStoreTests {
         store = nil
         for table in ["hours", "days", "months"] {
             let sql = """
-                SELECT sum(sent), sum(received), sum(wire_sent), sum(wire_received) FROM \(table) JOIN series ON id = series
+                SELECT sum(sent), sum(received), sum(wire_sent), sum(wire_received), sum(wire_estimated) FROM \(table) JOIN series ON id = series
                 WHERE kind = 3
                 """
             #expect(
-                try await sums(folder, sql) == "\(truth.payload.sent) 3000 \(truth.wireSent ?? 0) None\n",
+                try await sums(folder, sql)
+                    == "\(truth.payload.sent) 3000 \(truth.wireSent ?? 0) None \(truth.wireEstimated)\n",
                 "\(table)"
             )
         }
@@ -126,7 +129,7 @@ struct HistoryStoreTests {
     func dimensions() throws {
         let (folder, other) = (try Folder(), ProcessGroup(name: "nginx", systemdUnit: "other.service", uid: 34))
         let store = try Self.store(folder)
-        try store.add(.made(at: Self.now, [Self.web: .sent(5, 1, wire: 9), Self.shop: .sent(100)]))
+        try store.add(.made(at: Self.now, [Self.web: .sent(5, 1, wire: 9, estimated: 4), Self.shop: .sent(100)]))
         try store.add(.made(at: Self.now + 60, [Self.web: .sent(2), other: .sent(3)]))
         func rows(_ by: HistoryDimension..., uid: UInt32? = nil) throws -> [HistoryRow] {
             let question = HistoryQuestion(since: Timestamp(seconds: Self.now), by: by, uid: uid)
@@ -136,14 +139,14 @@ struct HistoryStoreTests {
             return report.rows
         }
         #expect(try rows(.process).map(\.name.process) == ["python3", "nginx"])
-        #expect(try rows(.process).map(\.bytes) == [.sent(100), .sent(10, 1, wire: 9)])
+        #expect(try rows(.process).map(\.bytes) == [.sent(100), .sent(10, 1, wire: 9, estimated: 4)])
         #expect(
             try rows(.process, .unit).map(\.name.systemdUnit) == ["shop.service", "nginx.service", "other.service"]
         )
         #expect(try rows(.user).map(\.name.uid) == [1_000, 33, 34])
         #expect(try rows(.scope).map(\.name.scope) == ["lan"])
-        #expect(try rows(.total).map(\.bytes) == [.sent(110, 1, wire: 9)])
-        #expect(try rows(.process, uid: 33).map(\.bytes) == [.sent(7, 1, wire: 9)])
+        #expect(try rows(.total).map(\.bytes) == [.sent(110, 1, wire: 9, estimated: 4)])
+        #expect(try rows(.process, uid: 33).map(\.bytes) == [.sent(7, 1, wire: 9, estimated: 4)])
     }
 
     @Test("a bucket has a row for each of its times, and names beyond the top add up")

@@ -204,7 +204,7 @@ struct CheckpointCoderTests {
         }
         try check(PayloadBytes(sent: 1, received: 300), fields: 2)
         try check(WireBytes(payload: 1, headers: 200, bare: 3, control: 400), fields: 4)
-        try check(WireTotals(sent: 1, received: .max), fields: 2)
+        try check(WireTotals(sent: 1, received: .max, estimated: 300), fields: 3)
         try check(PayloadRates(sent: 1.5, received: -2), fields: 2)
         try check(ProcessIdentity(pid: -7, startBoottimeNanoseconds: 300), fields: 2)
         let address = try #require(InternetAddress("2001:db8::1"))

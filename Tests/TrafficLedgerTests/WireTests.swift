@@ -33,6 +33,31 @@ struct WireTests {
         #expect(f.snapshot.totals.bytes.wireReceived == 220)
     }
 
+    @Test("what was estimated when it was counted is summed wherever wire bytes are, to the byte")
+    func estimated() throws {
+        var f = F()
+        let owners = [F.owner(Self.first, sent: 3), F.owner(Self.second, sent: 1)]
+        f.absorb(F.socket(1, owners, wire: Self.wire(100, 20, .derived)))
+        f.absorb(F.socket(2, [F.owner(Self.first, sent: 1)], wire: Self.wire(7, 0, .exact)))
+        f.tick()
+        #expect(f.snapshot.totals.bytes.wireEstimated == 0)
+        // A packet is lost. What was derived before that stays derived.
+        f.absorb(F.socket(1, owners, wire: Self.wire(170, 51, .estimated)))
+        // Of sockets without records the daemon does not know.
+        let row = FoldedRows.Row(owner: F.owner(Self.second), wire: WireTotals(sent: 1, received: 2, estimated: 3))
+        f.absorb(.rows(FoldedRows(generation: 1, processes: [row])))
+        f.tick()
+        f.ledger = try Ledger(checkpoint: f.ledger.checkpoint())
+        f.tick()
+        #expect(f.snapshot.totals.bytes.wireEstimated == 104)
+        #expect(f.snapshot.totals.byScope.mapValues(\.wireEstimated) == ["loopback": 101])
+        #expect((1...2).map { f.socket($0)?.bytes.wireEstimated } == [101, 0])
+        // 3 of 4 parts: 75, and the remainder of the division, which the process gets that moved most.
+        #expect((1...2).map { f.process($0)?.bytes.wireEstimated } == [76, 28])
+        #expect(f.balance.bytes.wireEstimated == 104 && f.metrics.host?.bytes.wireEstimated == 104)
+        #expect(f.balance.groups.withoutProcess.wireEstimated == 104)
+    }
+
     @Test("packets of a connection that no process accepted count for the kernel")
     func neverAccepted() {
         var f = F()

@@ -24,6 +24,7 @@ struct ExpositionTests {
         reading.processes.series = [.init(name: plain, value: bytes)]
         bytes.wireSent = 7
         bytes.wireReceived = 8
+        bytes.wireEstimated = 5
         bytes.retransmitted = 9
         reading.processes.series.append(.init(name: hostile, value: bytes))
         reading.processes.overflow = [.init(user: 1_000): bytes, .init(user: nil): ByteCounts()]
@@ -108,6 +109,9 @@ struct ExpositionTests {
         // What is not counted has no line, and what is 0 has one.
         #expect(value("trafficd_process_wire_bytes_total", web, sent) == nil)
         #expect(value("trafficd_process_wire_bytes_total", hostile, received) == 8)
+        #expect(value("trafficd_process_wire_estimated_bytes_total", web, [:]) == nil)
+        #expect(value("trafficd_process_wire_estimated_bytes_total", hostile, [:]) == 5)
+        #expect(value("trafficd_wire_estimated_bytes_total", [:], [:]) == 5)
         #expect(value("trafficd_process_retransmitted_bytes_total", overflow) == 9)
         #expect(value("process_network_io_bytes_total", ["otel_metric_overflow": "true"], sent) == 0)
 

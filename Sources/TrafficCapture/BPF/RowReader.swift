@@ -12,6 +12,8 @@ struct RowReader {
     private let rows: BPFMap
     private let commonRows: BPFMap
     private let unrecordedEnds: BPFMap
+    /// Of a socket without a record nobody knows how well its wire bytes are known, unless all packets are seen.
+    private let seesPackets: Bool
     private(set) var generation: UInt32 = 0
     private let gracePeriod: GracePeriod
     /// Whether the rows of the previous generation have not been read yet.
@@ -55,6 +57,7 @@ struct RowReader {
         self.rows = try kernel.map("rows")
         self.commonRows = try kernel.map("common_rows")
         self.unrecordedEnds = try kernel.map("unrecorded_ends")
+        self.seesPackets = kernel.description.wire != .derived
         self.generation = generation
         guard let position else { return }
         (self.readings, self.lastRead, self.presentEnds) = (position.readings, position.lastRead, position.ends)
@@ -121,7 +124,7 @@ struct RowReader {
     mutating func take(hasAllRecords: Bool, _ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         guard self.isComplete, hasAllRecords || self.previousEnds.isEmpty else { return }
         let past = self.generation &- 1
-        let common = FoldedRows.Row(try self.commonRows.value(at: past & 1, as: traffic_row.self))
+        let common = self.row(try self.commonRows.value(at: past & 1, as: traffic_row.self))
         var folded = FoldedRows(generation: self.readings + 1)
         folded.common = common.isEmpty ? nil : common
         var keys: [traffic_row_key] = []
@@ -132,7 +135,7 @@ struct RowReader {
             let key = key.unsafeLoadUnaligned(as: traffic_row_key.self)
             guard key.generation == past else { return }
             keys.append(key)
-            let row = FoldedRows.Row(value.unsafeLoadUnaligned(as: traffic_row.self))
+            let row = self.row(value.unsafeLoadUnaligned(as: traffic_row.self))
             if key.start_boottime_ns != 0 {
                 folded.processes.append(row)
             } else if !row.isEmpty {
@@ -151,18 +154,19 @@ struct RowReader {
         emit(.closedWithoutRecord(self.previousEnds))
         self.previousEnds.removeAll()
     }
-}
 
-extension FoldedRows.Row {
-    fileprivate init(_ row: traffic_row) {
-        self.init(
+    private func row(_ row: traffic_row) -> FoldedRows.Row {
+        let (sent, received) = (row.wire.sent_bytes, row.wire.received_bytes)
+        return FoldedRows.Row(
             owner: OwnerObservation(row.owner),
-            wire: WireTotals(sent: row.wire.sent_bytes, received: row.wire.received_bytes),
+            wire: WireTotals(sent: sent, received: received, estimated: self.seesPackets ? 0 : sent +| received),
             retransmitted: row.retransmitted_bytes,
             sockets: row.sockets
         )
     }
+}
 
+extension FoldedRows.Row {
     /// Whether the row has no amounts: a program makes a user's row before any byte is added to the row.
     fileprivate var isEmpty: Bool {
         self.owner.payload == PayloadBytes() && self.wire.isZero && self.retransmitted == 0 && self.sockets == 0

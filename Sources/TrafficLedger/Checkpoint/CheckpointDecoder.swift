@@ -67,8 +67,9 @@ final class CheckpointDecoder: Decoder {
             return unsafeBitCast(PayloadBytes(sent: numbers[0], received: numbers[1]), to: type)
         }
         if type == WireTotals.self {
-            let numbers = try self.packed(field) as InlineArray<2, UInt64>
-            return unsafeBitCast(WireTotals(sent: numbers[0], received: numbers[1]), to: type)
+            let numbers = try self.packed(field) as InlineArray<3, UInt64>
+            let wire = WireTotals(sent: numbers[0], received: numbers[1], estimated: numbers[2])
+            return unsafeBitCast(wire, to: type)
         }
         if type == WireBytes.self {
             let numbers = try self.packed(field) as InlineArray<4, UInt64>

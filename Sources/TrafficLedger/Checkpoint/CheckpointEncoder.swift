@@ -129,7 +129,7 @@ final class CheckpointEncoder: Encoder {
         } else if let value = same(value, as: PayloadBytes.self) {
             self.writePacked([value.sent, value.received], as: number)
         } else if let value = same(value, as: WireTotals.self) {
-            self.writePacked([value.sent, value.received], as: number)
+            self.writePacked([value.sent, value.received, value.estimated], as: number)
         } else if let value = same(value, as: WireBytes.self) {
             self.writePacked([value.payload, value.headers, value.bare, value.control], as: number)
         } else if let value = same(value, as: PayloadRates.self) {

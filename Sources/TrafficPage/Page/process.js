@@ -146,6 +146,7 @@ export class ProcessView {
       ["Pending", process.pending_sent_bytes > 0 ? both(process.pending_sent_bytes) : undefined],
       ["Wire sent", both(process.wire_sent_bytes), "wire-sent"],
       ["Wire received", both(process.wire_received_bytes), "wire-received"],
+      ["Wire, estimated", process.wire_estimated_bytes > 0 ? both(process.wire_estimated_bytes) : undefined],
       ["Retransmitted", process.retransmitted_bytes === undefined ? undefined : both(process.retransmitted_bytes)],
       ["Explained by reports", process.explained_bytes > 0
         ? `${share(process.explained_bytes, payload)}; ${exact(process.unattributed_bytes)} not` : undefined],

@@ -129,6 +129,7 @@ export class SocketView {
       ["Pending", socket.pending_sent_bytes > 0 ? both(socket.pending_sent_bytes) : undefined],
       ["Wire sent", both(socket.wire_sent_bytes)], ["Wire received", both(socket.wire_received_bytes)],
       ["Wire quality", socket.wire_quality],
+      ["Wire, estimated", socket.wire_estimated_bytes > 0 ? both(socket.wire_estimated_bytes) : undefined],
       ["Retransmitted", socket.retransmitted_bytes === undefined ? undefined : both(socket.retransmitted_bytes)],
       ["Process", this.#owners(socket), "owners"],
       ["State", `${stateName(socket.state)}, ${clean(socket.role, 20)}`],

@@ -134,6 +134,9 @@ extension TopState {
         }
         if let sent = bytes.wireSent, let received = bytes.wireReceived {
             lines.append(PageLine(label: "wire", text: self.directions(sent, received)))
+            if bytes.wireEstimated > 0 {
+                lines.append(PageLine(label: "estimated", text: "\(self.exact(bytes.wireEstimated)) of these wire bytes"))
+            }
         }
         if let again = bytes.retransmitted {
             let role: Style.Role = again == 0 ? .plain : .warning
