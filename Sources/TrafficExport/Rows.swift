@@ -33,9 +33,12 @@ extension ByteCounts: Row {
         sink.number(CodingKeys.pendingSent, self.pendingSent)
         sink.number(CodingKeys.wireSent, self.wireSent)
         sink.number(CodingKeys.wireReceived, self.wireReceived)
-        sink.number(CodingKeys.wireEstimated, self.wireEstimated > 0 ? self.wireEstimated : nil)
+        sink.number(CodingKeys.wireEstimated, self.writtenEstimate)
         sink.number(CodingKeys.retransmitted, self.retransmitted)
     }
+
+    /// Absent where it is 0, as with ``encode(to:)``.
+    fileprivate var writtenEstimate: UInt64? { self.wireEstimated > 0 ? self.wireEstimated : nil }
 }
 
 extension PayloadRates: Row {
@@ -271,7 +274,7 @@ extension HistoryAmounts: Row {
         sink.number(ByteCounts.CodingKeys.pendingSent, bytes?.pendingSent)
         sink.number(ByteCounts.CodingKeys.wireSent, bytes?.wireSent)
         sink.number(ByteCounts.CodingKeys.wireReceived, bytes?.wireReceived)
-        sink.number(ByteCounts.CodingKeys.wireEstimated, bytes.flatMap { $0.wireEstimated > 0 ? $0.wireEstimated : nil })
+        sink.number(ByteCounts.CodingKeys.wireEstimated, bytes?.writtenEstimate)
         sink.number(ByteCounts.CodingKeys.retransmitted, bytes?.retransmitted)
     }
 

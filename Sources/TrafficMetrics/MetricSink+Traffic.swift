@@ -77,7 +77,11 @@ extension MetricSink {
             for (labels, bytes) in series { lines.add(labels, sent: bytes.wireSent, received: bytes.wireReceived) }
         }
         self.family(
-            .counter("trafficd.process.wire.estimated", in: .bytes, "The part of trafficd_process_wire that is estimated.")
+            .counter(
+                "trafficd.process.wire.estimated",
+                in: .bytes,
+                "The part of trafficd_process_wire that is estimated."
+            )
         ) { lines in
             for (labels, bytes) in series where bytes.wireEstimated > 0 { lines.add(labels, bytes.wireEstimated) }
         }

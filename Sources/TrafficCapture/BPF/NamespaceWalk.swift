@@ -54,7 +54,9 @@ final class NamespaceWalk {
     init(_ iterators: [BPFIterator]) throws(CaptureError) {
         let links = iterators.map(\.linkDescriptor)
         var (request, answer): (Int32, Int32) = (-1, -1)
-        self.process = try check("fork", "walk") { walk_start(links, UInt32(links.count), Privileges.ofWalk, &request, &answer) }
+        self.process = try check("fork", "walk") {
+            walk_start(links, UInt32(links.count), Privileges.ofWalk, &request, &answer)
+        }
         self.request = OwnedDescriptor(owning: request)
         self.answer = OwnedDescriptor(owning: answer)
         self.programs = iterators.map(\.program.name)

@@ -135,7 +135,8 @@ extension TopState {
         if let sent = bytes.wireSent, let received = bytes.wireReceived {
             lines.append(PageLine(label: "wire", text: self.directions(sent, received)))
             if bytes.wireEstimated > 0 {
-                lines.append(PageLine(label: "estimated", text: "\(self.exact(bytes.wireEstimated)) of these wire bytes"))
+                let text = "\(self.exact(bytes.wireEstimated)) of these wire bytes"
+                lines.append(PageLine(label: "estimated", text: text))
             }
         }
         if let again = bytes.retransmitted {
