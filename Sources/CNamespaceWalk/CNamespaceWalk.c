@@ -137,8 +137,13 @@ static void visit(const char *path, uint64_t inode, uint32_t lists)
 	if (!inode || was_seen(inode))
 		return;
 	descriptor = open(path, O_RDONLY | O_CLOEXEC);
-	if (descriptor < 0)
+	if (descriptor < 0) {
+		if (errno != ENOENT && errno != ESRCH) {
+			note_seen(inode);
+			tell(WALK_FAILED, UINT32_MAX, errno, NULL, 0);
+		}
 		return;
+	}
 	if (setns(descriptor, CLONE_NEWNET) == 0) {
 		note_seen(inode);
 		read_lists(lists, inode);
@@ -242,21 +247,24 @@ static void keep_only(const int *descriptors, unsigned count)
 			close(i);
 }
 
-/* The daemon gives up these rights later, and a process that was started keeps what it has. */
+/*
+ * The daemon gives up more rights later, and a process that was started keeps what it has. If a filter of system calls
+ * refuses this, the process goes on with the rights of the start, as the daemon does.
+ */
 static void keep_only_rights(uint64_t rights)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capget, &header, data))
-		_exit(1);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (syscall(SYS_capget, &header, data))
+		return;
 	for (int half = 0; half < 2; half++) {
 		data[half].permitted &= rights >> 32 * half;
 		data[half].effective &= data[half].permitted;
 		data[half].inheritable = 0;
 	}
-	if (syscall(SYS_capset, &header, data))
-		_exit(1);
+	syscall(SYS_capset, &header, data);
 }
 
 int walk_start(const int *links, unsigned count, uint64_t rights, int *request, int *answer)

@@ -29,8 +29,7 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     /// be lower than in the last event. Then its earlier numbers have been added to the row of network namespace 0,
     /// which has the interfaces that are gone.
     case packets([InterfacePackets])
-    /// The known addresses of all interfaces in all network namespaces of this machine: all addresses, not only
-    /// changes.
+    /// The addresses of all interfaces in the daemon's network namespace: all addresses, not only changes.
     case hostAddresses(Set<InternetAddress>)
     case loss(CaptureLoss)
     /// What cooperating programs sent before the round of observations that this event ends, and how many datagrams

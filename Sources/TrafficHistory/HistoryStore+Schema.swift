@@ -4,7 +4,7 @@ import TrafficModel
 
 extension HistoryStore {
     /// Early builds wrote other tables, and had another number here.
-    static let application: Int64 = 0x7472_6664  // "trfd"
+    static let application: Int64 = 0x7472_6665  // "trfe"
     /// Raise it when the tables change. The daemon refuses a file of a higher version.
     static let version: Int64 = 1
 

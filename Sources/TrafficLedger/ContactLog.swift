@@ -64,7 +64,7 @@ struct ContactLog: NotSaved {
         for (process, sum) in sums { self.add(sum, of: process, at: remote) }
     }
 
-    /// All sockets are decided that ever will be. The others reach nobody.
+    /// All sockets that have moved payload are decided, if they ever will be. The others reach nobody.
     mutating func forgetUndecided() { self.undecided = [:] }
 
     /// What processes of known groups have reached. Other processes stay until the daemon has looked them up.
@@ -107,5 +107,5 @@ extension SocketObservation {
 
 extension SocketScope {
     /// Not on this machine.
-    fileprivate var isFar: Bool { self == .internet || self == .localArea }
+    var isFar: Bool { self == .internet || self == .localArea }
 }

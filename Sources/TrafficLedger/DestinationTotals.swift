@@ -5,9 +5,6 @@ import TrafficModel
 struct SocketEnds: Hashable, Codable {
     var local: SocketAddress
     var remote: SocketAddress
-
-    /// The same addresses as the socket at the other end has them.
-    var reversed: SocketEnds { SocketEnds(local: self.remote, remote: self.local) }
 }
 
 /// The sums to which a socket's bytes are added, besides those of its processes.
@@ -21,13 +18,23 @@ struct Destination: Hashable, Codable {
 /// The ledger decides a socket's destination at the first tick after it saw the socket with its addresses. Then the
 /// destination stays, even if the host's addresses change: credited bytes are never moved. The ledger waits for the
 /// tick because events of one round come in any order: the two sockets of a connection, and the news that an interface
-/// has another address. It waits on while a connection is only asked for: the other end has no socket yet. If a user has
-/// too many undecided sockets, the ledger decides further sockets at once, by what it knows then.
+/// has another address. It waits up to ``patience`` ticks for the other end of a connection over which no payload has
+/// moved: that end may have no socket yet, or no program has used it. If a user has too many undecided sockets, the ledger
+/// decides further sockets at once, by what it knows then.
 struct DestinationTotals: Codable {
-    private struct Waiting: Codable {
+    /// In ticks.
+    private static let patience: UInt64 = 3
+
+    private struct Place: Hashable, Codable {
         var serial: UInt64
-        var user: PayingUser
         var ends: SocketEnds
+    }
+
+    private struct Waiting: Codable {
+        var transport: TransportProtocol
+        var user: PayingUser
+        /// The number of the last tick before the socket was seen.
+        var since: UInt64
         var growth: ByteCounts
     }
 
@@ -35,8 +42,9 @@ struct DestinationTotals: Codable {
     private var hostAddresses: Set<InternetAddress> = []
     private var scopes: [SocketScope: ByteCounts] = [:]
     private var named: [String: ByteCounts] = [:]
-    private var waiting: [Waiting] = []
+    private var undecided: [Place: Waiting] = [:]
     private var waitingOfUser: [PayingUser: Int] = [:]
+    private var ticks: UInt64 = 0
 
     init(_ configuration: LedgerConfiguration) {
         self.configuration = configuration
@@ -73,26 +81,32 @@ struct DestinationTotals: Codable {
     /// - Parameters:
     ///   - user: Whose socket it is.
     ///   - destination: `nil` if it is not decided yet.
+    ///   - sockets: All that the ledger knows.
     /// - Returns: The destination; `nil` if it is still undecided.
     mutating func credit(
         _ growth: ByteCounts,
         of serial: UInt64,
         _ user: PayingUser,
         over ends: SocketEnds,
-        to destination: Destination?
+        _ transport: TransportProtocol,
+        to destination: Destination?,
+        among sockets: SocketTable
     ) -> Destination? {
         if let destination {
             self.add(growth, to: destination)
             return destination
         }
+        let place = Place(serial: serial, ends: ends)
+        guard self.undecided.changeInPlace(place, { $0.growth += growth }) == nil else { return nil }
         let ofUser = self.waitingOfUser[user, default: 0]
-        guard ofUser < self.limit.ofUser, self.waiting.count < self.limit.inAll else {
-            guard let destination = self.destination(of: ends, hasBothSockets: false) else { return nil }
+        guard ofUser < self.limit.ofUser, self.undecided.count < self.limit.inAll else {
+            let hasBoth = sockets.ends.contains(EndsIndex.Key(ends, transport).reversed)
+            guard let destination = self.destination(of: ends, hasBothSockets: hasBoth) else { return nil }
             self.add(growth, to: destination)
             return destination
         }
         self.waitingOfUser[user] = ofUser + 1
-        self.waiting.append(Waiting(serial: serial, user: user, ends: ends, growth: growth))
+        self.undecided[place] = Waiting(transport: transport, user: user, since: self.ticks, growth: growth)
         return nil
     }
 
@@ -107,23 +121,36 @@ struct DestinationTotals: Codable {
         return Destination(scope: scope, addressClass: self.classes.name(of: remote))
     }
 
+    mutating func tick() { self.ticks += 1 }
+
     /// Decides the destinations of the waiting bytes, and credits these bytes.
     ///
-    /// - Returns: The destination of each socket from now on.
-    mutating func decide(among sockets: SocketTable) -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
+    /// - Parameters:
+    ///   - sockets: All that the ledger knows.
+    ///   - isLast: Nothing more will be found out: no socket waits on.
+    /// - Returns: The destination of each decided socket from now on.
+    mutating func decide(
+        among sockets: SocketTable,
+        isLast: Bool
+    ) -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
         var decided: [(UInt64, SocketEnds, Destination)] = []
-        let entries = self.waiting
-        (self.waiting, self.waitingOfUser) = ([], [:])
-        for entry in entries {
-            let isFound = sockets.ends.contains(entry.ends.reversed)
-            if !isFound && sockets[entry.serial]?.isOpening(over: entry.ends) == true {
-                self.waiting.append(entry)
+        let all = self.undecided
+        (self.undecided, self.waitingOfUser) = ([:], [:])
+        // Some of a round's sockets may have left the list already, because others exceeded a limit.
+        let news = Set(all.map { EndsIndex.Key($0.key.ends, $0.value.transport) })
+        for (place, entry) in all {
+            let ends = place.ends
+            let other = EndsIndex.Key(ends, entry.transport).reversed
+            let isFound = news.contains(other) || sockets.ends.contains(other)
+            guard let destination = self.destination(of: ends, hasBothSockets: isFound) else { continue }
+            let mayWait = !isLast && destination.scope.isFar && self.ticks - entry.since < Self.patience
+            if mayWait, let socket = sockets[place.serial], socket.isUnused(over: ends) {
+                self.undecided[place] = entry
                 self.waitingOfUser[entry.user, default: 0] += 1
                 continue
             }
-            guard let destination = self.destination(of: entry.ends, hasBothSockets: isFound) else { continue }
             self.add(entry.growth, to: destination)
-            decided.append((entry.serial, entry.ends, destination))
+            decided.append((place.serial, ends, destination))
         }
         return decided
     }

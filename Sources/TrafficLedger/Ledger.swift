@@ -101,6 +101,7 @@ public struct Ledger: Sendable, Codable {
     /// - Parameter uncountedNanoseconds: How long nothing counted in between.
     public mutating func changeCapture(uncountedNanoseconds: UInt64) {
         for serial in Array(self.sockets.accounts.keys) { self.closeWithoutRecord(serial) }
+        self.decideDestinations(isLast: true)
         for socket in self.sockets.accounts.values { self.keepForAudits(socket) }
         self.sockets = SocketTable()
         self.rowGeneration = 0
@@ -162,7 +163,10 @@ public struct Ledger: Sendable, Codable {
     }
 
     /// Puts the bytes of every process into a group, because counting ends and nothing more will be found out.
-    public mutating func groupAll() { self.processes.groupAll() }
+    public mutating func decideAll() {
+        self.processes.groupAll()
+        self.decideDestinations(isLast: true)
+    }
 
     /// From now on the ledger collects whom processes reach, or no longer does.
     ///
@@ -259,12 +263,19 @@ public struct Ledger: Sendable, Codable {
         self.totals.payload += growth.payload
         self.unowned.payload += growth.unowned
         if let ends = growth.ends {
-            let user =
-                growth.owners.first.map { PayingUser($0.owner.uid) } ?? self.sockets[serial]?.observation.payer
-                ?? PayingUser(0)
-            let decided = self.destinations.credit(growth.bytes, of: serial, user, over: ends, to: growth.destination)
+            let socket = self.sockets[serial]?.observation
+            let user = growth.owners.first.map { PayingUser($0.owner.uid) } ?? socket?.payer ?? PayingUser(0)
+            let decided = self.destinations.credit(
+                growth.bytes,
+                of: serial,
+                user,
+                over: ends,
+                socket?.transport ?? .other,
+                to: growth.destination,
+                among: self.sockets
+            )
             if growth.destination == nil, let decided { self.sockets.change(serial) { $0.decide(decided, over: ends) } }
-            if self.contacts.localPorts != nil, let socket = self.sockets[serial]?.observation {
+            if self.contacts.localPorts != nil, let socket {
                 self.contacts.add(growth, of: serial, socket, at: decided)
             }
         }
@@ -277,6 +288,7 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {
+        self.destinations.tick()
         self.decideDestinations()
         // A clock that did not move on gives no rate: the next tick covers both intervals.
         if let last = self.lastTick?.boottime, boottime == last { return }
@@ -307,8 +319,9 @@ public struct Ledger: Sendable, Codable {
         self.foldEndedProcesses()
     }
 
-    private mutating func decideDestinations() {
-        for (serial, ends, destination) in self.destinations.decide(among: self.sockets) {
+    /// - Parameter isLast: As in ``DestinationTotals/decide(among:isLast:)``.
+    private mutating func decideDestinations(isLast: Bool = false) {
+        for (serial, ends, destination) in self.destinations.decide(among: self.sockets, isLast: isLast) {
             self.sockets.change(serial) { $0.decide(destination, over: ends) }
             self.contacts.decide(destination, of: serial, to: ends.remote.address)
         }

@@ -16,7 +16,7 @@ extension Ledger {
         public var openSocketLimit: Limit
         /// Limits the process groups.
         public var groupLimit: Limit
-        /// Limits the entries for bytes that sockets moved since the last tick and whose destination is undecided.
+        /// Limits the sockets whose destination is undecided. One that has connected to several addresses counts for each.
         /// About 140 bytes each.
         public var undecidedLimit: Limit
 
@@ -81,7 +81,7 @@ extension Ledger {
                         """
                 ),
                 limit(
-                    "new connections whose scope is decided at the end of the interval",
+                    "new connections whose scope is not decided yet",
                     self.undecidedLimit,
                     beyond: "decided at once, and may count as `lan` instead of `same_host`"
                 ),

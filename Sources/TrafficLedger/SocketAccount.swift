@@ -61,7 +61,7 @@ struct SocketAccount: Codable {
     private(set) var observation: SocketObservation
     private var phase = Phase.open
     /// `nil` for a socket without a remote address.
-    private(set) var ends: SocketEnds?
+    private var ends: SocketEnds?
     /// Where the growth counts; `nil` until that is decided, and for a socket without a remote address.
     private(set) var destination: Destination?
     private(set) var shares: [ProcessIdentity: Share] = [:]
@@ -129,8 +129,13 @@ struct SocketAccount: Codable {
         self.destination = nil
     }
 
-    /// Whether it asks for a connection, and has no answer yet.
-    func isOpening(over ends: SocketEnds) -> Bool { self.observation.state == .synSent && ends == self.ends }
+    /// Whether it is open, has these addresses, and has moved no payload.
+    func isUnused(over ends: SocketEnds) -> Bool {
+        !self.isClosed && ends == self.ends && (self.payload + self.inRows).total == 0
+    }
+
+    /// `nil` for a socket without a remote address.
+    var connection: EndsIndex.Key? { self.ends.map { EndsIndex.Key($0, self.observation.transport) } }
 
     var owners: some Collection<ProcessIdentity> { self.shares.keys }
 
@@ -249,11 +254,9 @@ struct SocketAccount: Codable {
         guard let first = weights.first else { return [(.kernel, nil, self.unclaimedWire)] }
         let sum = weights.reduce(self.inRows.total) { $0 +| $1.bytes }
         let share = { [wire = self.unclaimedWire] (bytes: UInt64) in
-            WireTotals(
-                sent: wire.sent.share(bytes, of: sum),
-                received: wire.received.share(bytes, of: sum),
-                estimated: wire.estimated.share(bytes, of: sum)
-            )
+            let (sent, received) = (wire.sent.share(bytes, of: sum), wire.received.share(bytes, of: sum))
+            let estimated = min(wire.estimated.share(bytes, of: sum), sent +| received)
+            return WireTotals(sent: sent, received: received, estimated: estimated)
         }
         var rest = self.unclaimedWire.growth(since: share(self.inRows.total))
         var claims: [WireShare] = []
@@ -261,6 +264,15 @@ struct SocketAccount: Codable {
             let claim = share(bytes)
             claims.append((process, owners[process]?.uid, claim))
             rest = rest.growth(since: claim)
+        }
+        // Each number is rounded for itself, and nobody has more estimated bytes than bytes.
+        var surplus = rest.estimated -| (rest.sent +| rest.received)
+        rest.estimated -= surplus
+        for index in claims.indices where surplus > 0 {
+            let share = claims[index].wire
+            let more = min(surplus, share.sent +| share.received -| share.estimated)
+            claims[index].wire.estimated += more
+            surplus -= more
         }
         // The process that moved most gets the remainder of the division.
         return [(first.process, owners[first.process]?.uid, rest)] + claims

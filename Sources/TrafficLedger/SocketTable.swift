@@ -21,7 +21,7 @@ struct SocketTable: Sendable, Codable {
     private(set) var accounts: [UInt64: SocketAccount] = [:]
     /// The listed and the late sockets by cookie, which is how a report names a socket.
     private(set) var cookies = CookieIndex()
-    /// The addresses of all ``accounts``.
+    /// Of all ``accounts``.
     private(set) var ends = EndsIndex()
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and
     /// cost a tick nothing.
@@ -56,7 +56,7 @@ struct SocketTable: Sendable, Codable {
 
     /// After a restore: ``ends`` is made again.
     mutating func resume() {
-        for account in self.accounts.values { self.ends.replace(nil, with: account.ends) }
+        for account in self.accounts.values { self.ends.replace(nil, with: account.connection) }
     }
 
     mutating func renewClasses(_ classes: AddressClasses) {
@@ -73,11 +73,11 @@ struct SocketTable: Sendable, Codable {
         self.removeLate(serial)
         // In place, because an account is large and this is the hot path of the daemon.
         let known = self.accounts.changeInPlace(serial) { account in
-            let (cookie, ends) = (account.observation.cookie, account.ends)
+            let (cookie, ends) = (account.observation.cookie, account.connection)
             let payer = account.returnToList() ? account.observation.payer : nil
             let growth = account.absorb(observation, isPresumed: isPresumed)
             let cookies = (before: cookie, now: account.observation.cookie)
-            return (growth: growth, returnsOf: payer, cookies: cookies, ends: (before: ends, now: account.ends))
+            return (growth: growth, returnsOf: payer, cookies: cookies, ends: (before: ends, now: account.connection))
         }
         var growth: SocketAccount.Growth
         if let known {
@@ -94,7 +94,7 @@ struct SocketTable: Sendable, Codable {
             var account = SocketAccount(observation)
             growth = account.absorb(observation, isPresumed: isPresumed)
             self.cookies.add(account.observation.cookie, of: serial)
-            self.ends.replace(nil, with: account.ends)
+            self.ends.replace(nil, with: account.connection)
             self.accounts[serial] = account
         }
         growth.mustLeave = growth.isEnd || known?.returnsOf != nil && growth.wasClosed
@@ -191,7 +191,7 @@ struct SocketTable: Sendable, Codable {
 
     private mutating func remove(_ account: SocketAccount) {
         self.accounts[account.observation.serial] = nil
-        self.ends.replace(account.ends, with: nil)
+        self.ends.replace(account.connection, with: nil)
     }
 
     /// Takes out a recoverable socket, of which it is now known that it ended.

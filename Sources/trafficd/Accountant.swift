@@ -31,6 +31,8 @@ final class Accountant {
     private var swept: (metricsRequests: UInt64, capture: CaptureStatus)?
     private var metricsPace = MetricsPace()
     private let addresses: HostAddresses
+    /// Why they could not be read the last time.
+    private var addressFault: String?
     private var recorder: EventRecorder?
     private var history: (feed: HistoryFeed, keeper: History)?
     /// Of the last minute that was handed to history.
@@ -269,7 +271,7 @@ final class Accountant {
     /// - Parameter isLast: No other follows, and nothing more will be found out.
     private func keepHistory(isLast: Bool = false) {
         guard let keeper = self.history?.keeper else { return }
-        if isLast { self.ledger.groupAll() }
+        if isLast { self.ledger.decideAll() }
         let balance = self.ledger.balance(countingSince: self.countingSince)
         let isWritten = self.handed.map { keeper.mark == .at($0) } ?? false
         guard self.checkpoints.handOver(self.ledger, of: self.source, isWritten: isWritten),
@@ -317,9 +319,12 @@ final class Accountant {
     private func refreshAddresses() {
         do {
             if let event = try self.addresses.refresh() { self.absorb(event) }
+            self.addressFault = nil
         } catch {
             // Bytes are counted nevertheless. Only the scope of some bytes may be shown as farther than it is.
-            self.logger.warning("can't read this host's addresses: \(error)")
+            let fault = "\(error)"
+            if fault != self.addressFault { self.logger.warning("can't read this host's addresses: \(fault)") }
+            self.addressFault = fault
         }
     }
 

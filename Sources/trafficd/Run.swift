@@ -128,7 +128,7 @@ struct Run: AsyncParsableCommand {
 
     @Flag(
         help:
-            "Keep CAP_SYS_ADMIN after the start, which trafficctl doctor --cost needs. Whoever takes over such a daemon can do nearly everything that root can."
+            "Keep CAP_SYS_ADMIN after the start, which trafficctl doctor --cost needs."
     )
     var keepSysAdmin = false
 

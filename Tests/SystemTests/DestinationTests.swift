@@ -127,7 +127,7 @@ extension SurfaceTests {
             return true
         }
 
-        @Test("a container that is gone before the daemon can read its addresses still counts as this host")
+        @Test("a container that comes and goes between two sweeps counts as this host")
         func shortLived() async throws {
             var rounds: [Round] = []
             let isTested = try await eventually(every: .zero) {

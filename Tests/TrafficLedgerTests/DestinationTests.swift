@@ -53,7 +53,7 @@ struct DestinationTests {
         return fixture
     }
 
-    /// Beyond a user's limit a connection's scope is decided before the container's address is known.
+    /// Beyond a user's limit a connection's scope is decided before the socket in the container is known.
     @Test("a user's connections between two ticks take a limited room, and every byte has a scope", arguments: [0, 1])
     func limit(more: UInt64) throws {
         var f = F()
@@ -63,7 +63,7 @@ struct DestinationTests {
         for serial in 1...most + more {
             f.ledger.absorb(Self.socket(serial, to: "172.17.0.2", sent: 10, closed: 1))
         }
-        f.ledger.absorb(Self.host("10.0.0.5", "172.17.0.2"))
+        f.ledger.absorb(Self.socket(99, "172.17.0.2", to: "10.0.0.5", closed: 1, ports: (4711, 80)))
         f.tick()
         let byScope = f.snapshot.totals.byScope
         #expect(byScope["same_host"]?.payload.sent == 10 * most)
@@ -74,8 +74,8 @@ struct DestinationTests {
     @Test("both ends of a container's connection are on the same host, in whatever order the events come")
     func container() throws {
         let events = [
-            Self.socket(1, to: "172.17.0.2", sent: 10), Self.socket(2, "172.17.0.2", to: "10.0.0.5", received: 10),
-            Self.host("10.0.0.5", "172.17.0.2"),
+            Self.socket(1, "172.18.0.2", to: "172.17.0.2", sent: 10, ports: (5000, 80)),
+            Self.socket(2, "172.17.0.2", to: "172.18.0.2", received: 10, ports: (80, 5000)), Self.host("10.0.0.5"),
         ]
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
             var f = try Self.fixture()
@@ -102,27 +102,91 @@ struct DestinationTests {
         )
     }
 
-    @Test(
-        "a connection that is only asked for has no scope yet, because the other end has no socket yet",
-        arguments: [true, false]
-    )
-    func opening(isAnswered: Bool) throws {
+    private enum Outcome: CaseIterable { case otherEnd, payload, patience, close, end }
+
+    @Test("a connection without payload waits for its other end, for three ticks at most", arguments: Outcome.allCases)
+    private func opening(_ outcome: Outcome) throws {
         var f = try Self.fixture()
-        for sent in 1...3 as ClosedRange<UInt64> {
-            f.absorb(Self.socket(1, to: "172.17.0.2", sent: sent, state: .synSent))
+        // 7 bytes that are no payload.
+        func client(sent: UInt64 = 0, _ state: SocketState = .synSent, closed: UInt64? = nil) -> CaptureEvent {
+            Self.socket(1, to: "172.17.0.2", sent: sent, closed: closed, retransmitted: 7, state: state)
+        }
+        for _ in 1...2 {
+            f.absorb(client())
             f.tick()
-            #expect(f.socket(1)?.scope == nil)
+            f.look(afterMilliseconds: 1)
+            #expect(f.socket(1)?.scope == nil && f.snapshot.totals.byScope == [:])
         }
         // A restart between the two loses none of these bytes.
         f.ledger = try Ledger(checkpoint: f.ledger.checkpoint())
-        if isAnswered { f.absorb(Self.socket(2, "172.17.0.2", to: "10.0.0.5", received: 5, ports: (4711, 80))) }
-        f.absorb(Self.socket(1, to: "172.17.0.2", sent: 5))
+        switch outcome {
+        case .otherEnd: f.absorb(Self.socket(2, "172.17.0.2", to: "10.0.0.5", ports: (4711, 80)), client(.established))
+        case .payload: f.absorb(client(sent: 5, .established))
+        case .close: f.absorb(client(closed: f.now))
+        case .patience, .end: break
+        }
+        if outcome == .end {
+            f.ledger.decideAll()
+        } else if outcome == .patience {
+            f.tick()
+        } else {
+            f.look(afterMilliseconds: 2)
+        }
+        let scope = outcome == .otherEnd ? SocketScope.sameHost : .localArea
+        #expect(f.socket(1)?.scope == scope)
+        let bytes = ByteCounts(payload: PayloadBytes(sent: outcome == .payload ? 5 : 0), retransmitted: 7)
+        #expect(f.snapshot.totals.byScope[scope.rawValue] == bytes)
+        // What is decided stays.
+        f.absorb(Self.socket(2, "172.17.0.2", to: "10.0.0.5", ports: (4711, 80)))
         f.tick()
-        #expect(f.socket(1)?.scope == (isAnswered ? .sameHost : .localArea))
-        #expect(
-            f.snapshot.totals.byScope
-                == (isAnswered ? ["same_host": counts(sent: 5, received: 5)] : ["lan": counts(sent: 5)])
-        )
+        #expect(f.socket(1)?.scope == scope && f.socket(2)?.scope == .sameHost)
+    }
+
+    @Test("connections whose sockets leave the list within a round, because there are too many, are known all the same")
+    func flood() throws {
+        var f = F(retention: Ledger.Retention(closedSocketLimit: .init(2, inAll: 2)))
+        let ports = 5_000..<5_020 as Range<UInt16>
+        for port in ports {
+            f.absorb(Self.socket(UInt64(port), to: "172.17.0.2", sent: 3, closed: f.now, ports: (port, 80)))
+        }
+        for port in ports {
+            let serial = UInt64(port) + 100
+            f.absorb(
+                Self.socket(serial, "172.17.0.2", to: "10.0.0.5", received: 3, closed: f.now, ports: (80, port))
+            )
+        }
+        f.tick()
+        #expect(f.snapshot.totals.byScope == ["same_host": counts(sent: 60, received: 60)])
+    }
+
+    @Test("a socket of another protocol is no other end")
+    func protocols() throws {
+        var f = try Self.fixture()
+        f.absorb(Self.socket(1, to: "172.17.0.2", sent: 3))
+        f.absorb(Self.socket(2, "172.17.0.2", to: "10.0.0.5", sent: 3, transport: .udp, ports: (4711, 80)))
+        f.absorb(Self.socket(3, "10.0.0.6", to: "172.17.0.2", sent: 3))
+        f.absorb(Self.socket(4, "172.17.0.2", to: "10.0.0.6", sent: 3, transport: .mptcp, ports: (4711, 80)))
+        f.tick()
+        #expect((1...4).map { f.socket($0)?.scope } == [.localArea, .localArea, .sameHost, .sameHost])
+    }
+
+    @Test("the addresses of all known sockets are indexed, whatever happens", arguments: 0..<20 as Range<UInt64>)
+    func index(seed: UInt64) throws {
+        var ledger = Ledger(retention: ReplayTests.retention)
+        func check() {
+            var fresh = EndsIndex()
+            for account in ledger.sockets.accounts.values { fresh.replace(nil, with: account.connection) }
+            #expect(ledger.sockets.ends == fresh)
+        }
+        for (number, event) in RandomEvents.events(seed: seed, rounds: 120).enumerated() {
+            ledger.absorb(event)
+            if number.isMultiple(of: 50) { check() }
+            if number == 400 { ledger = try Ledger(checkpoint: ledger.checkpoint(), retention: ReplayTests.retention) }
+        }
+        check()
+        #expect(!ledger.sockets.accounts.isEmpty)
+        ledger.changeCapture(uncountedNanoseconds: 0)
+        check()
     }
 
     @Test("the other end is found however long it is known, also after a restart, and no longer when it has left")

@@ -38,6 +38,8 @@ struct RandomEvents {
     private var moved = UInt64(0)
     private var dropped = UInt64(0)
     private var lastMute = UInt64(0)
+    /// Sockets without an observation so far, by serial.
+    private var isNew: Set<UInt64> = []
 
     static func events(seed: UInt64, rounds: Int) -> [CaptureEvent] {
         var generator = RandomEvents(random: Seeded(seed))
@@ -154,6 +156,11 @@ struct RandomEvents {
             preexisting: self.chance(10),
             uid: process.uid
         )
+        // The other end of a connection within this machine.
+        if self.serial % 7 == 0, let other = self.sockets.last?.observation, !other.remote.address.isUnspecified {
+            (observation.local, observation.remote) = (other.remote, other.local)
+            (observation.transport, observation.family) = (other.transport, other.family)
+        }
         if self.chance(80) { observation.tcp = TCPCounters() }
         if self.chance(80) { observation.wire = SocketWire(quality: self.chance(80) ? .exact : .estimated) }
         if self.chance(60) { observation.stream = TCPStream() }
@@ -166,6 +173,7 @@ struct RandomEvents {
             socket.observation.owners += others.prefix(self.chance(50) ? 1 : 4).map(self.owner)
         }
         self.sockets.append(socket)
+        self.isNew.insert(self.serial)
     }
 
     private func isAlive(_ process: ProcessIdentity) -> Bool { self.processes.contains { $0.identity == process } }
@@ -186,7 +194,13 @@ struct RandomEvents {
     private mutating func move(_ index: Int, _ events: inout [CaptureEvent]) {
         guard !self.sockets[index].isMissing else { return }
         var socket = self.sockets[index]
-        if let first = socket.observation.owners.first {
+        // Some connections first move only packets.
+        let isOpening = self.isNew.remove(socket.observation.serial) != nil && socket.observation.serial % 3 == 0
+        socket.observation.state =
+            isOpening ? .synSent : socket.observation.state == .synSent ? .established : socket.observation.state
+        if isOpening {
+            // No payload.
+        } else if let first = socket.observation.owners.first {
             if self.mayMove(first.identity) {
                 socket.observation.owners[0].payload.sent += self.number(1_000..<90_000)
                 socket.observation.owners[0].payload.received += self.number(1_000..<90_000)
@@ -195,7 +209,9 @@ struct RandomEvents {
             socket.observation.unowned.received += self.number(0..<500)
         }
         for (index, growth) in zip(1..., [0..<10, 10..<100, 100..<200, 200..<300] as [Range<UInt64>])
-        where index < socket.observation.owners.count && self.isAlive(socket.observation.owners[index].identity) {
+        where !isOpening && index < socket.observation.owners.count
+            && self.isAlive(socket.observation.owners[index].identity)
+        {
             socket.observation.owners[index].payload.sent += self.number(growth)
         }
         let payload = socket.observation.owners.reduce(socket.observation.unowned) { $0 + $1.payload }

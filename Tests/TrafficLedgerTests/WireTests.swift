@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import TrafficAudit
 import TrafficEvents
@@ -52,10 +53,40 @@ struct WireTests {
         #expect(f.snapshot.totals.bytes.wireEstimated == 104)
         #expect(f.snapshot.totals.byScope.mapValues(\.wireEstimated) == ["loopback": 101])
         #expect((1...2).map { f.socket($0)?.bytes.wireEstimated } == [101, 0])
-        // 3 of 4 parts: 75, and the remainder of the division, which the process gets that moved most.
-        #expect((1...2).map { f.process($0)?.bytes.wireEstimated } == [76, 28])
+        // A quarter of 70 sent is 17, and of 31 received 7, and so much of it is estimated. The rest is of the process that
+        // moved most. 3 are of the row.
+        #expect((1...2).map { f.process($0)?.bytes.wireEstimated } == [77, 27])
         #expect(f.balance.bytes.wireEstimated == 104 && f.metrics.host?.bytes.wireEstimated == 104)
         #expect(f.balance.groups.withoutProcess.wireEstimated == 104)
+    }
+
+    @Test(
+        "nobody has more estimated wire bytes than wire bytes, however they are shared",
+        arguments: 0..<20 as Range<UInt64>
+    )
+    func estimatedShares(seed: UInt64) throws {
+        var random = Seeded(seed)
+        var f = F()
+        var owners = (1...5 as ClosedRange<Int32>).map { F.owner(F.process($0)) }
+        var (sent, received) = (UInt64(0), UInt64(0))
+        for _ in 0..<50 {
+            for index in owners.indices where Bool.random(using: &random) {
+                owners[index].payload.sent += .random(in: 0...9, using: &random)
+            }
+            sent += .random(in: 0...7, using: &random)
+            received += .random(in: 0...7, using: &random)
+            // What nobody claims yet may be of both qualities.
+            let isWorse = Bool.random(using: &random)
+            f.absorb(F.socket(1, [], wire: Self.wire(sent, received, isWorse ? .estimated : .derived)))
+            f.absorb(F.socket(1, owners, wire: Self.wire(sent, received, isWorse ? .estimated : .derived)))
+            f.tick()
+            let rows = f.snapshot.processes ?? []
+            for row in rows {
+                let bytes = row.bytes
+                #expect(bytes.wireEstimated <= (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0))
+            }
+            #expect(rows.reduce(0) { $0 + $1.bytes.wireEstimated } == f.snapshot.totals.bytes.wireEstimated)
+        }
     }
 
     @Test("packets of a connection that no process accepted count for the kernel")

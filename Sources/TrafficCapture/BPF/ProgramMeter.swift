@@ -32,6 +32,8 @@ public final class ProgramMeter: Sendable {
     /// Findings that are possible only when the statistics are switched on.
     fileprivate struct Findings: Sendable {
         var wereOn = false
+        /// This process may not switch them on: others must leave them on.
+        var areOfOthers = false
         var emptyProgramNanoseconds: Double?
         var addedNanoseconds: Double?
     }
@@ -58,14 +60,17 @@ public final class ProgramMeter: Sendable {
         self.programs = boxes
     }
 
-    /// Switches the kernel's BPF statistics on and notes the present counters. Blocks for some milliseconds.
+    /// Switches the kernel's BPF statistics on, if nobody else has, and notes the present counters. Blocks for some
+    /// milliseconds.
     ///
     /// - Throws: ``CaptureError/permission(needs:)`` if the process lacks the right,
     ///   ``CaptureError/system(call:object:errno:)`` otherwise, also if the kernel is older than `BPF_ENABLE_STATS`
     ///   (Linux 5.8).
     public func start() throws(CaptureError) -> ProgramMeasurement {
         try self.use.withLock { use throws(CaptureError) in
-            if use.measurements == 0 { use.statistics = try Statistics() }
+            // Where somebody else had them on, they may be off now.
+            let areSure = use.measurements > 0 && use.statistics?.findings.areOfOthers == false
+            if !areSure { use.statistics = try Statistics() }
             defer { if use.measurements == 0 { use.statistics = nil } }
             let findings = use.statistics?.findings ?? Findings()
             let before = try self.counters()
@@ -122,6 +127,7 @@ extension ProgramMeter.Statistics {
         self.descriptor = descriptor
         self.findings = ProgramMeter.Findings(
             wereOn: without.shownNanoseconds != nil,
+            areOfOthers: number == nil,
             emptyProgramNanoseconds: with.shownNanoseconds,
             addedNanoseconds: without.shownNanoseconds == nil && added > 0 ? added : nil
         )
@@ -151,6 +157,7 @@ public final class ProgramMeasurement: Sendable {
     /// - Throws: ``CaptureError/system(call:object:errno:)`` if the kernel does not report the counters.
     public func cost() throws(CaptureError) -> CaptureCost {
         let after = try self.meter.counters()
+        if self.findings.areOfOthers { _ = try ProgramMeter.Statistics() }
         let seconds = Double(MonotonicClock.nanoseconds() - self.startedAt) / 1e9
         return CaptureCost(
             seconds: seconds,

@@ -49,7 +49,9 @@ public final class HostAddresses {
     /// What has changed does not matter. The kernel drops what the socket has no room for, and says so once (ENOBUFS).
     private func noteChanges() {
         var byte: UInt8 = 0
-        while recv(self.changes.descriptor, &byte, 1, 0) >= 0 || errno == ENOBUFS || errno == EINTR {
+        // Some may be left. Then the next call reads once more.
+        for _ in 0..<1_000 {
+            guard recv(self.changes.descriptor, &byte, 1, 0) >= 0 || errno == ENOBUFS || errno == EINTR else { return }
             self.isStale = true
         }
     }

@@ -35,17 +35,20 @@ public enum Privileges {
     /// Permanently gives up, in every thread, the rights that only the start needed: loading, attaching, changing the
     /// socket's group.
     ///
-    /// - Parameter keepsSysAdmin: CAP_SYS_ADMIN stays, for ``ProgramMeter`` and ``PollCapture``. A process that takes over
-    ///   such a daemon can do nearly everything.
+    /// - Parameter keepsSysAdmin: CAP_SYS_ADMIN stays, for ``ProgramMeter`` and ``PollCapture``. It stays also if CAP_BPF is
+    ///   missing.
     /// - Throws: ``CaptureError/system(call:object:errno:)``. Then some threads may have given up their rights and
     ///   others not.
     public static func giveUpThoseOfTheStart(keepsSysAdmin: Bool) throws(CaptureError) {
-        let kept = (self.lasting + (keepsSysAdmin ? [self.sysAdmin] : [])).reduce(0 as UInt64) { $0 | 1 << $1.bit }
+        let present = self.effectiveCapabilities(status: text(ofFile: "/proc/self/status") ?? "")
+        // It has the rights of CAP_BPF, too, if that is missing.
+        let isNeeded = keepsSysAdmin || present & 1 << self.bpf.bit == 0
+        let kept = (self.lasting + (isNeeded ? [self.sysAdmin] : [])).reduce(0 as UInt64) { $0 | 1 << $1.bit }
         try check("capset", "every thread") { privileges_keep(kept) }
     }
 
     /// The rights of the process that walks through namespaces. It has them from its start, and the daemon loses them.
-    static let ofWalk = [bpf, sysPtrace, sysAdmin].reduce(0 as UInt64) { $0 | 1 << $1.bit }
+    static let ofWalk = [bpf, sysPtrace, dacReadSearch, sysAdmin].reduce(0 as UInt64) { $0 | 1 << $1.bit }
 
     static func effectiveCapabilities(status: String) -> UInt64 {
         let line = status.split(separator: "\n").first { $0.hasPrefix("CapEff:") }

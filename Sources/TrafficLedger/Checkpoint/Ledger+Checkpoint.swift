@@ -5,7 +5,8 @@ public import TrafficModel
 ///
 /// - The sums are those of the ledger. A ledger that has moved other bytes is not read (``LedgerSums/areOf(_:)``).
 /// - What the ledger counts of a socket it has credited: to a process, a group, a scope, a class and the total. So the
-///   counters of sockets are what a growth is compared with, and never a part of a sum.
+///   counters of sockets are what a growth is compared with, and never a part of a sum. Scope and class may wait
+///   (``DestinationTotals``), and the sums alone lack what waits there.
 /// - A process is in one group or none, and the number of a group's listed processes is in the group.
 /// - Whatever is limited has a count for each user. The file has the counts and what they count.
 /// - A place in a table (a row, a part, a series) stays valid as long as its table.

@@ -16,7 +16,8 @@ struct Doctor: AsyncParsableCommand {
             With --cost the daemon switches the kernel's BPF statistics on for a moment, and tells how often its \
             programs ran and how long they took. While statistics are on, every call of every BPF program on the \
             machine takes some nanoseconds longer; doctor measures that too. Only root and the group trafficd may ask \
-            for the cost.
+            for the cost. The daemon needs `trafficd run --keep-sys-admin` for that, or the statistics are on \
+            already: sudo sysctl kernel.bpf_stats_enabled=1.
 
             EXAMPLES
               trafficctl doctor
