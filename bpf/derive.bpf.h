@@ -98,23 +98,30 @@ static __always_inline u64 larger(u64 one, u64 other)
 	return one > other ? one : other;
 }
 
+static __always_inline u64 smaller(u64 one, u64 other)
+{
+	return one < other ? one : other;
+}
+
 /*
  * What was received, of which TCP counts two things too low. If a segment comes twice, TCP counts both segments, but
  * their payload once. And the host of a virtual machine hands over several segments as one, which count as one
  * (skb_shared_info.gso_segs is 0). If nearly all segments are full, their number times their length is what came in
- * all.
+ * all. A segment comes twice after others came out of order, or after the sender had no answer for long: then the last
+ * segment alone (tail loss probe).
  */
 static __always_inline void derive_received(struct traffic_socket *socket, const struct tcp_sock *tcp, u32 header)
 {
 	u64 once = socket->tcp_received_bytes - socket->earlier_received_bytes, payload = socket->tcp_received_bytes;
 	u64 segments = socket->segments_received, with_payload = READ(tcp, data_segs_in);
 	u64 full = READ(tcp, inet_conn.icsk_ack.rcv_mss), if_all_full = with_payload * full;
+	u64 most_twice = (1 + (u64)READ(tcp, rcv_ooopack)) * full;
 
 	if (full && once > with_payload * READ(tcp, advmss)) {
 		segments += once / full - with_payload;
 		socket->wire_is_estimated = 1;
 	} else if (READ(tcp, duplicate_sack[0].end_seq) && if_all_full > once && once > if_all_full / 4 * 3) {
-		payload += if_all_full - once;
+		payload += smaller(if_all_full - once, most_twice);
 	}
 	socket->wire_received.payload_bytes = larger(payload, socket->wire_received.payload_bytes);
 	socket->wire_received.header_bytes = larger(segments * header, socket->wire_received.header_bytes);

@@ -118,13 +118,24 @@ static uint64_t inode_in(const char *text)
 	return strncmp(text, "net:[", 5) ? 0 : strtoull(text + 5, NULL, 10);
 }
 
+/* Why a namespace could not be looked at in this walk; 0: there was none. Namespaces come and go meanwhile. */
+static int refusal;
+
+static void note_refusal(void)
+{
+	if (errno != ENOENT && errno != ESRCH)
+		refusal = errno;
+}
+
 static uint64_t inode_of(const char *path)
 {
 	char target[64];
 	ssize_t length = readlink(path, target, sizeof(target) - 1);
 
-	if (length < 0)
+	if (length < 0) {
+		note_refusal();
 		return 0;
+	}
 	target[length] = 0;
 	return inode_in(target);
 }
@@ -138,10 +149,7 @@ static void visit(const char *path, uint64_t inode, uint32_t lists)
 		return;
 	descriptor = open(path, O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0) {
-		if (errno != ENOENT && errno != ESRCH) {
-			note_seen(inode);
-			tell(WALK_FAILED, UINT32_MAX, errno, NULL, 0);
-		}
+		note_refusal();
 		return;
 	}
 	if (setns(descriptor, CLONE_NEWNET) == 0) {
@@ -149,9 +157,8 @@ static void visit(const char *path, uint64_t inode, uint32_t lists)
 		read_lists(lists, inode);
 		if (setns(HOME, CLONE_NEWNET))
 			_exit(1); /* the daemon sees the end of its pipe */
-	} else if (errno != ENOENT) {
-		note_seen(inode);
-		tell(WALK_FAILED, UINT32_MAX, errno, NULL, 0);
+	} else {
+		note_refusal();
 	}
 	close(descriptor);
 }
@@ -206,12 +213,14 @@ static void serve(void)
 	while (read(REQUEST, &request, sizeof(request)) == sizeof(request)) {
 		uint64_t begin = processor_time();
 
-		seen_count = 0;
+		seen_count = refusal = 0;
 		note_seen(home);
 		read_lists(request.lists, home);
 		if (request.scope == WALK_ALL) {
 			visit_those_of_processes(request.lists);
 			visit_mounted(request.lists);
+			if (refusal)
+				tell(WALK_FAILED, UINT32_MAX, refusal, NULL, 0);
 		}
 		tell(WALK_END, 0, processor_time() - begin, NULL, 0);
 	}

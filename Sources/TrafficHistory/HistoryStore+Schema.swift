@@ -3,9 +3,9 @@ import TrafficDocuments
 import TrafficModel
 
 extension HistoryStore {
-    /// Early builds wrote other tables, and had another number here.
+    /// Until release 0.1.0 other tables take another number here, as in early builds. From then on, raise ``version``.
     static let application: Int64 = 0x7472_6665  // "trfe"
-    /// Raise it when the tables change. The daemon refuses a file of a higher version.
+    /// The daemon refuses a file of a higher version.
     static let version: Int64 = 1
 
     func create(_ machine: String?) throws(SQLiteError) {

@@ -10,12 +10,18 @@ struct ContactLog: NotSaved {
         var bytes: UInt64 = 0
     }
 
+    /// A socket may connect to several addresses one after the other.
+    private struct Connection: Hashable {
+        var serial: UInt64
+        var remote: InternetAddress
+    }
+
     /// The local ports that the kernel gives to sockets that did not ask for one. `nil`: no rule asks.
     private(set) var localPorts: ClosedRange<UInt16>?
     private var sums: [InternetAddress: [ProcessIdentity: Sum]] = [:]
-    /// The same by the serials of sockets of which the ledger does not know yet how far they reach. Each is decided by
+    /// The same of sockets of which the ledger does not know yet how far they reach. Each is decided by
     /// itself: another user's socket to the same address may stay on this host, in a network namespace of theirs.
-    private var undecided: [UInt64: [ProcessIdentity: Sum]] = [:]
+    private var undecided: [Connection: [ProcessIdentity: Sum]] = [:]
     /// Of the sums. As many sockets may be undecided as ``DestinationTotals`` lets wait.
     private var places = GroupPlaces(Contact.sampled)
     private var lost: UInt64 = 0
@@ -38,7 +44,8 @@ struct ContactLog: NotSaved {
         for (owner, payload) in growth.owners where payload.total > 0 {
             if destination == nil {
                 let none = Sum(uid: owner.uid)
-                self.undecided[serial, default: [:]][owner.identity, default: none].bytes +|= payload.total
+                self.undecided[Connection(serial: serial, remote: remote), default: [:]][owner.identity, default: none]
+                    .bytes +|= payload.total
             } else {
                 self.add(Sum(uid: owner.uid, bytes: payload.total), of: owner.identity, at: remote)
             }
@@ -60,11 +67,12 @@ struct ContactLog: NotSaved {
 
     /// The ledger knows now how far this socket reaches.
     mutating func decide(_ destination: Destination, of serial: UInt64, to remote: InternetAddress) {
-        guard let sums = self.undecided.removeValue(forKey: serial), destination.scope.isFar else { return }
+        let connection = Connection(serial: serial, remote: remote)
+        guard let sums = self.undecided.removeValue(forKey: connection), destination.scope.isFar else { return }
         for (process, sum) in sums { self.add(sum, of: process, at: remote) }
     }
 
-    /// All sockets that have moved payload are decided, if they ever will be. The others reach nobody.
+    /// What is still undecided has moved no payload, so it has reached nobody.
     mutating func forgetUndecided() { self.undecided = [:] }
 
     /// What processes of known groups have reached. Other processes stay until the daemon has looked them up.

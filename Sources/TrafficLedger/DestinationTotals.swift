@@ -1,3 +1,4 @@
+import TrafficEvents
 import TrafficLimits
 import TrafficModel
 
@@ -22,28 +23,52 @@ struct Destination: Hashable, Codable {
 /// moved: that end may have no socket yet, or no program has used it. If a user has too many undecided sockets, the ledger
 /// decides further sockets at once, by what it knows then.
 struct DestinationTotals: Codable {
-    /// In ticks.
+    /// In ticks. The first of them is the one after the socket was seen.
     private static let patience: UInt64 = 3
 
-    private struct Place: Hashable, Codable {
+    /// When the ledger decides.
+    enum Occasion {
+        /// Sockets that an earlier decision left waiting wait on, unless they have moved something since.
+        case look
+        case tick
+        /// Nothing more will be found out: no socket waits on.
+        case end
+    }
+
+    /// A socket over one pair of addresses.
+    struct SocketOverEnds: Hashable, Codable {
         var serial: UInt64
         var ends: SocketEnds
     }
 
-    private struct Waiting: Codable {
+    /// Bytes of such a socket that are in no scope yet.
+    struct Undecided: Codable {
         var transport: TransportProtocol
+        var networkNamespace: UInt32
+        /// Whose socket it is.
         var user: PayingUser
+        fileprivate var growth = ByteCounts()
         /// The number of the last tick before the socket was seen.
-        var since: UInt64
-        var growth: ByteCounts
+        fileprivate var since: UInt64 = 0
+        /// An earlier decision left it waiting, and it has moved nothing since.
+        fileprivate var waitsOn = false
+
+        init(_ socket: SocketObservation?, of user: PayingUser) {
+            (self.transport, self.networkNamespace) = (socket?.transport ?? .other, socket?.networkNamespace ?? 0)
+            self.user = user
+        }
+
+        func hasOtherEnd(over ends: SocketEnds, in index: EndsIndex) -> Bool {
+            index.hasOtherEnd(of: EndsIndex.Key(ends, self.transport), in: self.networkNamespace)
+        }
     }
 
     var configuration: LedgerConfiguration
     private var hostAddresses: Set<InternetAddress> = []
     private var scopes: [SocketScope: ByteCounts] = [:]
     private var named: [String: ByteCounts] = [:]
-    private var undecided: [Place: Waiting] = [:]
-    private var waitingOfUser: [PayingUser: Int] = [:]
+    private var undecided: [SocketOverEnds: Undecided] = [:]
+    private var undecidedOfUser: [PayingUser: Int] = [:]
     private var ticks: UInt64 = 0
 
     init(_ configuration: LedgerConfiguration) {
@@ -71,42 +96,39 @@ struct DestinationTotals: Codable {
     }
 
     private var classes: AddressClasses { self.configuration.classes }
-    /// How many entries may be undecided.
+    /// How many sockets may be undecided.
     private var limit: Ledger.Retention.Limit { self.configuration.retention.undecidedLimit }
 
     mutating func absorb(_ hostAddresses: Set<InternetAddress>) {
         self.hostAddresses = hostAddresses
     }
 
-    /// - Parameters:
-    ///   - user: Whose socket it is.
-    ///   - destination: `nil` if it is not decided yet.
-    ///   - sockets: All that the ledger knows.
+    /// Adds bytes of a socket whose destination is not decided.
+    ///
+    /// - Parameter index: Of all sockets that the ledger knows.
     /// - Returns: The destination; `nil` if it is still undecided.
     mutating func credit(
         _ growth: ByteCounts,
-        of serial: UInt64,
-        _ user: PayingUser,
-        over ends: SocketEnds,
-        _ transport: TransportProtocol,
-        to destination: Destination?,
-        among sockets: SocketTable
+        of socket: SocketOverEnds,
+        _ undecided: Undecided,
+        among index: EndsIndex
     ) -> Destination? {
-        if let destination {
-            self.add(growth, to: destination)
-            return destination
+        if let index = self.undecided.index(forKey: socket) {
+            self.undecided.values[index].growth += growth
+            self.undecided.values[index].waitsOn = false
+            return nil
         }
-        let place = Place(serial: serial, ends: ends)
-        guard self.undecided.changeInPlace(place, { $0.growth += growth }) == nil else { return nil }
-        let ofUser = self.waitingOfUser[user, default: 0]
+        let ofUser = self.undecidedOfUser[undecided.user, default: 0]
         guard ofUser < self.limit.ofUser, self.undecided.count < self.limit.inAll else {
-            let hasBoth = sockets.ends.contains(EndsIndex.Key(ends, transport).reversed)
-            guard let destination = self.destination(of: ends, hasBothSockets: hasBoth) else { return nil }
+            let hasBoth = undecided.hasOtherEnd(over: socket.ends, in: index)
+            guard let destination = self.destination(of: socket.ends, hasBothSockets: hasBoth) else { return nil }
             self.add(growth, to: destination)
             return destination
         }
-        self.waitingOfUser[user] = ofUser + 1
-        self.undecided[place] = Waiting(transport: transport, user: user, since: self.ticks, growth: growth)
+        self.undecidedOfUser[undecided.user] = ofUser + 1
+        var undecided = undecided
+        (undecided.growth, undecided.since) = (growth, self.ticks)
+        self.undecided[socket] = undecided
         return nil
     }
 
@@ -121,36 +143,38 @@ struct DestinationTotals: Codable {
         return Destination(scope: scope, addressClass: self.classes.name(of: remote))
     }
 
-    mutating func tick() { self.ticks += 1 }
-
-    /// Decides the destinations of the waiting bytes, and credits these bytes.
+    /// Decides the destinations of undecided sockets, and credits their bytes.
     ///
-    /// - Parameters:
-    ///   - sockets: All that the ledger knows.
-    ///   - isLast: Nothing more will be found out: no socket waits on.
     /// - Returns: The destination of each decided socket from now on.
     mutating func decide(
-        among sockets: SocketTable,
-        isLast: Bool
-    ) -> [(serial: UInt64, ends: SocketEnds, destination: Destination)] {
-        var decided: [(UInt64, SocketEnds, Destination)] = []
-        let all = self.undecided
-        (self.undecided, self.waitingOfUser) = ([:], [:])
+        at occasion: Occasion,
+        among sockets: SocketTable
+    ) -> [(socket: SocketOverEnds, destination: Destination)] {
+        if occasion == .tick { self.ticks += 1 }
         // Some of a round's sockets may have left the list already, because others exceeded a limit.
-        let news = Set(all.map { EndsIndex.Key($0.key.ends, $0.value.transport) })
-        for (place, entry) in all {
-            let ends = place.ends
-            let other = EndsIndex.Key(ends, entry.transport).reversed
-            let isFound = news.contains(other) || sockets.ends.contains(other)
-            guard let destination = self.destination(of: ends, hasBothSockets: isFound) else { continue }
-            let mayWait = !isLast && destination.scope.isFar && self.ticks - entry.since < Self.patience
-            if mayWait, let socket = sockets[place.serial], socket.isUnused(over: ends) {
-                self.undecided[place] = entry
-                self.waitingOfUser[entry.user, default: 0] += 1
-                continue
+        var news = EndsIndex()
+        for (socket, entry) in self.undecided where !entry.waitsOn {
+            news.replace(nil, with: EndsIndex.Key(socket.ends, entry.transport), in: entry.networkNamespace)
+        }
+        var (decided, waiting): ([(SocketOverEnds, Destination)], [SocketOverEnds]) = ([], [])
+        for (socket, entry) in self.undecided where occasion != .look || !entry.waitsOn {
+            let hasBoth =
+                entry.hasOtherEnd(over: socket.ends, in: news)
+                || entry.hasOtherEnd(over: socket.ends, in: sockets.endsIndex)
+            guard let destination = self.destination(of: socket.ends, hasBothSockets: hasBoth) else { continue }
+            let mayWait = occasion != .end && destination.scope.isFar && self.ticks -| entry.since < Self.patience
+            if mayWait && sockets.isUnused(socket.serial, over: socket.ends) {
+                waiting.append(socket)
+            } else {
+                decided.append((socket, destination))
             }
+        }
+        for socket in waiting { self.undecided.changeInPlace(socket) { $0.waitsOn = true } }
+        for (socket, destination) in decided {
+            guard let entry = self.undecided.removeValue(forKey: socket) else { continue }
+            let left = self.undecidedOfUser[entry.user, default: 1] - 1
+            self.undecidedOfUser[entry.user] = left > 0 ? left : nil
             self.add(entry.growth, to: destination)
-            decided.append((place.serial, ends, destination))
         }
         return decided
     }
@@ -161,7 +185,7 @@ struct DestinationTotals: Codable {
         for name in self.named.keys { self.named[name]?.pendingSent = 0 }
     }
 
-    /// The only place where bytes are added to the sum of a scope or a class.
+    /// Adds bytes of a socket whose destination is decided. The only place where the sum of a scope or a class grows.
     mutating func add(_ growth: ByteCounts, to destination: Destination) {
         self.scopes[destination.scope, default: ByteCounts()] += growth
         if let name = destination.addressClass { self.named[name, default: ByteCounts()] += growth }

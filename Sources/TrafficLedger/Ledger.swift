@@ -101,7 +101,7 @@ public struct Ledger: Sendable, Codable {
     /// - Parameter uncountedNanoseconds: How long nothing counted in between.
     public mutating func changeCapture(uncountedNanoseconds: UInt64) {
         for serial in Array(self.sockets.accounts.keys) { self.closeWithoutRecord(serial) }
-        self.decideDestinations(isLast: true)
+        self.decideDestinations(at: .end)
         for socket in self.sockets.accounts.values { self.keepForAudits(socket) }
         self.sockets = SocketTable()
         self.rowGeneration = 0
@@ -162,10 +162,11 @@ public struct Ledger: Sendable, Codable {
         self.processes.takeUnresolved()
     }
 
-    /// Puts the bytes of every process into a group, because counting ends and nothing more will be found out.
+    /// Counting ends, and nothing more will be found out: puts the bytes of every process into a group, and decides every
+    /// undecided destination.
     public mutating func decideAll() {
         self.processes.groupAll()
-        self.decideDestinations(isLast: true)
+        self.decideDestinations(at: .end)
     }
 
     /// From now on the ledger collects whom processes reach, or no longer does.
@@ -262,22 +263,27 @@ public struct Ledger: Sendable, Codable {
         }
         self.totals.payload += growth.payload
         self.unowned.payload += growth.unowned
-        if let ends = growth.ends {
-            let socket = self.sockets[serial]?.observation
+        if let ends = growth.ends { self.credit(growth, of: serial, over: ends) }
+    }
+
+    /// Credits the growth to the scope and the class, and notes whom the socket's processes reached.
+    private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64, over ends: SocketEnds) {
+        var destination = growth.destination
+        if let destination { self.destinations.add(growth.bytes, to: destination) }
+        guard destination == nil || self.contacts.localPorts != nil else { return }
+        let socket = self.sockets[serial]?.observation
+        if destination == nil {
             let user = growth.owners.first.map { PayingUser($0.owner.uid) } ?? socket?.payer ?? PayingUser(0)
-            let decided = self.destinations.credit(
+            destination = self.destinations.credit(
                 growth.bytes,
-                of: serial,
-                user,
-                over: ends,
-                socket?.transport ?? .other,
-                to: growth.destination,
-                among: self.sockets
+                of: .init(serial: serial, ends: ends),
+                .init(socket, of: user),
+                among: self.sockets.endsIndex
             )
-            if growth.destination == nil, let decided { self.sockets.change(serial) { $0.decide(decided, over: ends) } }
-            if self.contacts.localPorts != nil, let socket {
-                self.contacts.add(growth, of: serial, socket, at: decided)
-            }
+            if let destination { self.sockets.change(serial) { $0.decide(destination, over: ends) } }
+        }
+        if self.contacts.localPorts != nil, let socket {
+            self.contacts.add(growth, of: serial, socket, at: destination)
         }
     }
 
@@ -288,8 +294,7 @@ public struct Ledger: Sendable, Codable {
     }
 
     private mutating func tick(wall: Timestamp, boottime: UInt64) {
-        self.destinations.tick()
-        self.decideDestinations()
+        self.decideDestinations(at: .tick)
         // A clock that did not move on gives no rate: the next tick covers both intervals.
         if let last = self.lastTick?.boottime, boottime == last { return }
         // The clock does not go back. If it seems to, one of the two readings was wrong, and the length of this
@@ -310,7 +315,7 @@ public struct Ledger: Sendable, Codable {
 
     /// Updates everything for a moment between two ticks, except what needs two ticks or ages by ticks.
     private mutating func look(wall: Timestamp, boottime: UInt64) {
-        self.decideDestinations()
+        self.decideDestinations(at: .look)
         // A look that is not later than the last tick has nothing to update: the state is at least that new.
         guard let last = self.lastTick, boottime > last.boottime else { return }
         self.lastLook = Moment(wall: wall, boottime: boottime)
@@ -319,11 +324,10 @@ public struct Ledger: Sendable, Codable {
         self.foldEndedProcesses()
     }
 
-    /// - Parameter isLast: As in ``DestinationTotals/decide(among:isLast:)``.
-    private mutating func decideDestinations(isLast: Bool = false) {
-        for (serial, ends, destination) in self.destinations.decide(among: self.sockets, isLast: isLast) {
-            self.sockets.change(serial) { $0.decide(destination, over: ends) }
-            self.contacts.decide(destination, of: serial, to: ends.remote.address)
+    private mutating func decideDestinations(at occasion: DestinationTotals.Occasion) {
+        for (socket, destination) in self.destinations.decide(at: occasion, among: self.sockets) {
+            self.sockets.change(socket.serial) { $0.decide(destination, over: socket.ends) }
+            self.contacts.decide(destination, of: socket.serial, to: socket.ends.remote.address)
         }
         self.contacts.forgetUndecided()
     }

@@ -17,7 +17,7 @@ extension Ledger {
         /// Limits the process groups.
         public var groupLimit: Limit
         /// Limits the sockets whose destination is undecided. One that has connected to several addresses counts for each.
-        /// About 140 bytes each.
+        /// About 200 to 400 bytes each.
         public var undecidedLimit: Limit
 
         public init(

@@ -135,7 +135,7 @@ struct SocketAccount: Codable {
     }
 
     /// `nil` for a socket without a remote address.
-    var connection: EndsIndex.Key? { self.ends.map { EndsIndex.Key($0, self.observation.transport) } }
+    var endsKey: EndsIndex.Key? { self.ends.map { EndsIndex.Key($0, self.observation.transport) } }
 
     var owners: some Collection<ProcessIdentity> { self.shares.keys }
 

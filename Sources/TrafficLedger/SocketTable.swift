@@ -22,7 +22,7 @@ struct SocketTable: Sendable, Codable {
     /// The listed and the late sockets by cookie, which is how a report names a socket.
     private(set) var cookies = CookieIndex()
     /// Of all ``accounts``.
-    private(set) var ends = EndsIndex()
+    private(set) var endsIndex = EndsIndex()
     /// Sockets that were observed since the last tick, or whose rates are not 0. Most of many sockets are idle, and
     /// cost a tick nothing.
     private(set) var moving: Set<UInt64> = []
@@ -54,9 +54,18 @@ struct SocketTable: Sendable, Codable {
         self.accounts.changeInPlace(serial, body)
     }
 
-    /// After a restore: ``ends`` is made again.
-    mutating func resume() {
-        for account in self.accounts.values { self.ends.replace(nil, with: account.connection) }
+    /// After a restore: ``endsIndex`` is made again.
+    mutating func resume() { self.endsIndex = self.freshEndsIndex }
+
+    var freshEndsIndex: EndsIndex {
+        self.accounts.values.reduce(into: EndsIndex()) {
+            $0.replace(nil, with: $1.endsKey, in: $1.observation.networkNamespace)
+        }
+    }
+
+    /// As ``SocketAccount/isUnused(over:)``, without a copy of the account.
+    func isUnused(_ serial: UInt64, over ends: SocketEnds) -> Bool {
+        self.accounts.index(forKey: serial).map { self.accounts.values[$0].isUnused(over: ends) } ?? false
     }
 
     mutating func renewClasses(_ classes: AddressClasses) {
@@ -73,16 +82,18 @@ struct SocketTable: Sendable, Codable {
         self.removeLate(serial)
         // In place, because an account is large and this is the hot path of the daemon.
         let known = self.accounts.changeInPlace(serial) { account in
-            let (cookie, ends) = (account.observation.cookie, account.connection)
+            let (cookie, ends) = (account.observation.cookie, account.endsKey)
             let payer = account.returnToList() ? account.observation.payer : nil
             let growth = account.absorb(observation, isPresumed: isPresumed)
             let cookies = (before: cookie, now: account.observation.cookie)
-            return (growth: growth, returnsOf: payer, cookies: cookies, ends: (before: ends, now: account.connection))
+            return (growth: growth, returnsOf: payer, cookies: cookies, ends: (before: ends, now: account.endsKey))
         }
         var growth: SocketAccount.Growth
         if let known {
             growth = known.growth
-            if known.ends.before != known.ends.now { self.ends.replace(known.ends.before, with: known.ends.now) }
+            if known.ends.before != known.ends.now {
+                self.endsIndex.replace(known.ends.before, with: known.ends.now, in: observation.networkNamespace)
+            }
             if let payer = known.returnsOf {
                 self.recoverable.remove(of: payer) { $0 == serial }
                 self.cookies.add(known.cookies.now, of: serial)
@@ -94,7 +105,7 @@ struct SocketTable: Sendable, Codable {
             var account = SocketAccount(observation)
             growth = account.absorb(observation, isPresumed: isPresumed)
             self.cookies.add(account.observation.cookie, of: serial)
-            self.ends.replace(nil, with: account.connection)
+            self.endsIndex.replace(nil, with: account.endsKey, in: observation.networkNamespace)
             self.accounts[serial] = account
         }
         growth.mustLeave = growth.isEnd || known?.returnsOf != nil && growth.wasClosed
@@ -191,7 +202,7 @@ struct SocketTable: Sendable, Codable {
 
     private mutating func remove(_ account: SocketAccount) {
         self.accounts[account.observation.serial] = nil
-        self.ends.replace(account.connection, with: nil)
+        self.endsIndex.replace(account.endsKey, with: nil, in: account.observation.networkNamespace)
     }
 
     /// Takes out a recoverable socket, of which it is now known that it ended.

@@ -80,7 +80,7 @@ extension MetricSink {
             .counter(
                 "trafficd.process.wire.estimated",
                 in: .bytes,
-                "The part of trafficd_process_wire that is estimated."
+                "Wire bytes of processes, in both directions, that are estimated."
             )
         ) { lines in
             for (labels, bytes) in series where bytes.wireEstimated > 0 { lines.add(labels, bytes.wireEstimated) }
@@ -144,7 +144,13 @@ extension MetricSink {
         self.family(.counter("trafficd.wire", in: .bytes, "IP packets of all sockets, and of the kernel.")) {
             $0.add([:], sent: host.bytes.wireSent, received: host.bytes.wireReceived)
         }
-        self.family(.counter("trafficd.wire.estimated", in: .bytes, "The part of trafficd_wire that is estimated.")) {
+        self.family(
+            .counter(
+                "trafficd.wire.estimated",
+                in: .bytes,
+                "Wire bytes of the host, in both directions, that are estimated."
+            )
+        ) {
             if host.bytes.wireSent != nil { $0.add([:], host.bytes.wireEstimated) }
         }
         self.family(.counter("trafficd.retransmitted", in: .bytes, "Payload that TCP sent again.")) {

@@ -56,11 +56,11 @@ extension SystemTests {
         func keptRight() async throws {
             for (method, arguments) in [(Machine.method, ["--keep-sys-admin"]), ("poll", [])] {
                 try await withDaemon(method: method, arguments: arguments) { daemon in
-                    let areFew = try await eventually {
+                    let areTheseAlone = try await eventually {
                         let rights = try self.rights(of: daemon)
                         return rights.count > 5 && rights.allSatisfy { $0 == Self.lasting | Self.sysAdmin }
                     }
-                    #expect(areFew, "\(method)")
+                    #expect(areTheseAlone, "\(method)")
                 }
             }
         }
@@ -72,11 +72,11 @@ extension SystemTests {
         func withoutBPFRight() async throws {
             let launcher = (program: URL(filePath: "/usr/bin/env"), arguments: ["setpriv", "--bounding-set", "-bpf"])
             try await withDaemon(launcher: launcher) { daemon in
-                let areFew = try await eventually {
+                let areTheseAlone = try await eventually {
                     let rights = try self.rights(of: daemon)
                     return rights.count > 5 && rights.allSatisfy { $0 == 1 << 21 | 1 << 19 | 1 << 2 }
                 }
-                #expect(areFew)
+                #expect(areTheseAlone)
                 try expectExact(try await AccuracyCheck.run("tcp", daemon: daemon, programs: Machine.programs))
             }
         }

@@ -282,6 +282,21 @@ enum OwnNamespace {
         return lines.count { $0.split(separator: " ")[3] != "06" }
     }
 
+    /// Segments of TCP that were sent again or received out of order (proc_pid_net(5), `snmp` and `netstat`).
+    static func disturbances() -> UInt64 {
+        let names: Set<Substring> = [
+            "RetransSegs", "TCPLossProbes", "TCPOFOQueue", "TCPDSACKOldSent", "TCPDSACKOfoSent",
+        ]
+        return ["snmp", "netstat"].reduce(0) { sum, file in
+            let lines = text(ofFile: "/proc/thread-self/net/\(file)")?.split(separator: "\n") ?? []
+            // A line of names, and a line of their values.
+            return stride(from: 0, to: lines.count - 1, by: 2).reduce(sum) { sum, line in
+                let pairs = zip(lines[line].split(separator: " "), lines[line + 1].split(separator: " "))
+                return pairs.filter { names.contains($0.0) }.reduce(sum) { $0 + (UInt64($1.1) ?? 0) }
+            }
+        }
+    }
+
     static func connectInVain() {
         let client = OwnedDescriptor(owning: socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0))
         var address = sockaddr_in()

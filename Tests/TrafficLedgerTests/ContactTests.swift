@@ -54,6 +54,21 @@ struct ContactTests {
         Dictionary(uniqueKeysWithValues: sums.bytes.map { ("\($0.key.process.name) \($0.key.destination)", $0.value) })
     }
 
+    @Test("a socket that connects to one address and then moves bytes to another has reached the other alone")
+    func reconnected() {
+        for serial in 1...20 as ClosedRange<UInt64> {
+            var f = Self.fixture()
+            f.absorb(Self.socket(serial, to: "192.0.2.1", .peer, sent: 0), Self.details(1, "app"))
+            f.tick()
+            // The first address is not decided yet: no payload has moved.
+            f.absorb(Self.socket(serial, to: "198.51.100.7", .peer, sent: 5))
+            f.tick()
+            f.tick()
+            f.tick()
+            #expect(Self.contacts(f.ledger.takeContacts()) == ["app 198.51.100.0/24": 5])
+        }
+    }
+
     @Test("the bytes of a network are those of its addresses, each once, by process group")
     func networks() {
         var f = Self.fixture()

@@ -87,7 +87,7 @@ struct DestinationTests {
         }
     }
 
-    @Test("a container that ended before its addresses were read is known by its socket at the other end")
+    @Test("a connection with a container that has ended is known by both sockets")
     func goneContainer() throws {
         var f = try Self.fixture()
         f.absorb(Self.host("10.0.0.5"))
@@ -170,23 +170,58 @@ struct DestinationTests {
         #expect((1...4).map { f.socket($0)?.scope } == [.localArea, .localArea, .sameHost, .sameHost])
     }
 
-    @Test("the addresses of all known sockets are indexed, whatever happens", arguments: 0..<20 as Range<UInt64>)
-    func index(seed: UInt64) throws {
-        var ledger = Ledger(retention: ReplayTests.retention)
-        func check() {
-            var fresh = EndsIndex()
-            for account in ledger.sockets.accounts.values { fresh.replace(nil, with: account.connection) }
-            #expect(ledger.sockets.ends == fresh)
+    @Test("in one network namespace such sockets are those of a proxy, and in two those of a container")
+    func proxy() throws {
+        var f = try Self.fixture()
+        for (serial, namespaces) in [(1, (7, 7)), (3, (7, 8)), (5, (7, 0))] as [(UInt64, (UInt32, UInt32))] {
+            let port = UInt16(5_000 + serial)
+            let ends = [
+                Self.socket(serial, "10.0.0.5", to: "198.51.100.7", sent: 1, ports: (80, port)),
+                Self.socket(serial + 1, "198.51.100.7", to: "10.0.0.5", sent: 1, ports: (port, 80)),
+            ]
+            for (event, namespace) in zip(ends, [namespaces.0, namespaces.1]) {
+                guard case .socket(var socket) = event else { continue }
+                socket.networkNamespace = namespace
+                f.absorb(.socket(socket))
+            }
         }
-        for (number, event) in RandomEvents.events(seed: seed, rounds: 120).enumerated() {
-            ledger.absorb(event)
-            if number.isMultiple(of: 50) { check() }
-            if number == 400 { ledger = try Ledger(checkpoint: ledger.checkpoint(), retention: ReplayTests.retention) }
+        f.tick()
+        let scopes = (1...6).map { f.socket($0)?.scope }
+        #expect(scopes == [.internet, .localArea, .sameHost, .sameHost, .sameHost, .sameHost])
+    }
+
+    @Test("sockets that wait over several ticks take their user's room, and give it back")
+    func roomOverTicks() throws {
+        var f = F()
+        let retention = Ledger.Retention(undecidedLimit: .init(3, inAll: 5))
+        f.ledger = Ledger(retention: retention)
+        f.tick()
+        func open(_ serial: UInt64, user: UInt32) -> CaptureEvent {
+            guard case .socket(var socket) = Self.socket(serial, to: "8.8.8.8", retransmitted: 1) else {
+                return .loss(.init())
+            }
+            socket.owners = []
+            socket.uid = user
+            return .socket(socket)
         }
-        check()
-        #expect(!ledger.sockets.accounts.isEmpty)
-        ledger.changeCapture(uncountedNanoseconds: 0)
-        check()
+        func isUndecided(_ serial: UInt64) -> Bool { f.socket(serial)?.scope == nil }
+        for serial in 1...3 as ClosedRange<UInt64> { f.absorb(open(serial, user: 1)) }
+        f.tick()
+        // The user's room is full.
+        f.absorb(open(4, user: 1), open(5, user: 2), open(6, user: 2))
+        #expect((1...6).map(isUndecided) == [true, true, true, false, true, true])
+        // That of all is.
+        f.absorb(open(7, user: 3))
+        #expect(!isUndecided(7))
+        f.ledger = try Ledger(checkpoint: f.ledger.checkpoint(), retention: retention)
+        f.tick()
+        f.tick()
+        #expect((1...6).map(isUndecided) == [false, false, false, false, true, true])
+        f.absorb(open(8, user: 1), open(9, user: 1), open(10, user: 1), open(11, user: 1))
+        #expect((8...11).map(isUndecided) == [true, true, true, false])
+        for _ in 1...3 { f.tick() }
+        #expect(!(1...11).contains(where: isUndecided))
+        #expect(f.snapshot.totals.byScope == ["internet": ByteCounts(retransmitted: 11)])
     }
 
     @Test("the other end is found however long it is known, also after a restart, and no longer when it has left")

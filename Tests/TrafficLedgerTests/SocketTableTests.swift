@@ -40,6 +40,7 @@ struct SocketTableTests {
     static func requireConsistency(of sockets: SocketTable) throws {
         let late = sockets.late.bySerial
         try #require(late.keys.allSatisfy { sockets[$0] == nil })
+        try #require(sockets.endsIndex == sockets.freshEndsIndex)
 
         var holders: [UInt64: Set<UInt64>] = [:]
         for (serial, account) in sockets.accounts where account.isListed {

@@ -67,26 +67,40 @@ struct WireTests {
     func estimatedShares(seed: UInt64) throws {
         var random = Seeded(seed)
         var f = F()
-        var owners = (1...5 as ClosedRange<Int32>).map { F.owner(F.process($0)) }
-        var (sent, received) = (UInt64(0), UInt64(0))
-        for _ in 0..<50 {
-            for index in owners.indices where Bool.random(using: &random) {
-                owners[index].payload.sent += .random(in: 0...9, using: &random)
-            }
-            sent += .random(in: 0...7, using: &random)
-            received += .random(in: 0...7, using: &random)
-            // What nobody claims yet may be of both qualities.
-            let isWorse = Bool.random(using: &random)
-            f.absorb(F.socket(1, [], wire: Self.wire(sent, received, isWorse ? .estimated : .derived)))
-            f.absorb(F.socket(1, owners, wire: Self.wire(sent, received, isWorse ? .estimated : .derived)))
-            f.tick()
-            let rows = f.snapshot.processes ?? []
-            for row in rows {
-                let bytes = row.bytes
-                #expect(bytes.wireEstimated <= (bytes.wireSent ?? 0) + (bytes.wireReceived ?? 0))
-            }
-            #expect(rows.reduce(0) { $0 + $1.bytes.wireEstimated } == f.snapshot.totals.bytes.wireEstimated)
+        for serial in 1...100 as ClosedRange<UInt64> {
+            // Bytes of both qualities wait for a process.
+            var wire = [UInt64.random(in: 0...7, using: &random), .random(in: 0...7, using: &random)]
+            f.absorb(F.socket(serial, [], wire: Self.wire(wire[0], wire[1], .derived)))
+            wire = wire.map { $0 + .random(in: 0...7, using: &random) }
+            f.absorb(F.socket(serial, [], wire: Self.wire(wire[0], wire[1], .estimated)))
+            let weights = (0..<5).map { _ in UInt64.random(in: 0...9, using: &random) }
+            let owners = weights.enumerated().map { F.owner(F.process(Int32(100 * serial) + Int32($0)), sent: $1) }
+            let inRows = PayloadBytes(sent: .random(in: 0...3, using: &random))
+            f.absorb(F.socket(serial, owners, wire: Self.wire(wire[0], wire[1], .estimated), inRows: inRows))
         }
+        f.tick()
+        let rows = f.snapshot.processes ?? []
+        #expect(rows.count > 300)
+        for row in rows {
+            #expect(row.bytes.wireEstimated <= (row.bytes.wireSent ?? 0) + (row.bytes.wireReceived ?? 0))
+        }
+        let unowned = f.balance.groups.unowned
+        #expect(unowned.wireEstimated <= (unowned.wireSent ?? 0) + (unowned.wireReceived ?? 0))
+        let sum = rows.reduce(unowned.wireEstimated) { $0 + $1.bytes.wireEstimated }
+        #expect(sum == f.snapshot.totals.bytes.wireEstimated)
+    }
+
+    @Test("what was derived and what was estimated are shared together, to the byte")
+    func surplusOfEstimates() throws {
+        var f = F()
+        f.absorb(F.socket(1, [], wire: Self.wire(1, 0, .derived)), F.socket(1, [], wire: Self.wire(4, 4, .estimated)))
+        let owners = zip([2, 1, 1] as [UInt64], 1...).map { F.owner(F.process($1), sent: $0) }
+        f.absorb(F.socket(1, owners, wire: Self.wire(4, 4, .estimated)))
+        f.tick()
+        let rows = (1...3).map { f.process($0)?.bytes }
+        #expect(rows.map { ($0?.wireSent ?? 0) + ($0?.wireReceived ?? 0) } == [4, 2, 2])
+        #expect(rows.reduce(0) { $0 + ($1?.wireEstimated ?? 0) } == 7)
+        #expect(rows.allSatisfy { ($0?.wireEstimated ?? 9) <= ($0?.wireSent ?? 0) + ($0?.wireReceived ?? 0) })
     }
 
     @Test("packets of a connection that no process accepted count for the kernel")

@@ -24,7 +24,7 @@ struct walk_request {
 enum walk_news {
 	WALK_OUTPUT = 1, /* `length` bytes of a program's output follow */
 	WALK_NAMESPACE = 2, /* `value`: inode number; all lists of it were read */
-	WALK_FAILED = 3, /* `list` could not be read (UINT32_MAX: a namespace could not be entered); `value`: errno */
+	WALK_FAILED = 3, /* `list` could not be read (UINT32_MAX: some namespace could not be entered); `value`: errno */
 	WALK_END = 4, /* `value`: nanoseconds of a processor that the walk took */
 };
 

@@ -9,8 +9,8 @@ import TrafficModel
 /// the ring (`hand_over()` in bpf/iterate.bpf.h), so this class has only the serials of the sockets that exist.
 ///
 /// A list of sockets is that of the reader's network namespace, so the process goes from namespace to namespace
-/// (setns(2), CAP_SYS_ADMIN). It keeps that right when the daemon gives it up. Each namespace costs a walk through the kernel's table of all connections, whatever the
-/// namespace has.
+/// (setns(2), CAP_SYS_ADMIN). The process keeps that right when the daemon gives it up. Each namespace costs a walk
+/// through the kernel's table of all connections, whatever the namespace has.
 final class NamespaceWalk {
     /// What a walk has brought.
     struct Findings {

@@ -24,7 +24,7 @@ public final class ProgramMeter: Sendable {
     /// The kernel's BPF statistics, switched on as long as this value lives. Dropping the value switches them off,
     /// unless another process has them on.
     fileprivate struct Statistics: ~Copyable {
-        /// `nil` if somebody else has them on, and this process may not.
+        /// `nil` if somebody else has them on, and this process may not switch them on.
         let descriptor: OwnedDescriptor?
         let findings: Findings
     }
@@ -115,9 +115,9 @@ extension ProgramMeter.Statistics {
         } catch .system(_, _, EPERM) {
             throw .permission(
                 needs: """
-                    measuring needs CAP_SYS_ADMIN, which the daemon gives up after its start. For one measurement, switch \
-                    the kernel's statistics on while it runs: sudo sysctl kernel.bpf_stats_enabled=1. Or start trafficd \
-                    with --keep-sys-admin
+                    measuring needs CAP_SYS_ADMIN, which this daemon does not have. Switch the kernel's BPF statistics on \
+                    for the measurement (sudo sysctl kernel.bpf_stats_enabled=1, afterwards =0), or start trafficd with \
+                    --keep-sys-admin
                     """
             )
         }
@@ -154,11 +154,17 @@ public final class ProgramMeasurement: Sendable {
 
     /// What the programs have cost since the start.
     ///
-    /// - Throws: ``CaptureError/system(call:object:errno:)`` if the kernel does not report the counters.
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` if the kernel does not report the counters,
+    ///   ``CaptureError/permission(needs:)`` if the statistics were somebody else's, and are off now.
     public func cost() throws(CaptureError) -> CaptureCost {
         let after = try self.meter.counters()
-        if self.findings.areOfOthers { _ = try ProgramMeter.Statistics() }
         let seconds = Double(MonotonicClock.nanoseconds() - self.startedAt) / 1e9
+        if self.findings.areOfOthers, try EmptyProgram().run().shownNanoseconds == nil {
+            throw .permission(
+                needs:
+                    "somebody switched the kernel's BPF statistics off during the measurement: leave them on until its end"
+            )
+        }
         return CaptureCost(
             seconds: seconds,
             programs: self.meter.programs(

@@ -12,7 +12,8 @@ struct RowReader {
     private let rows: BPFMap
     private let commonRows: BPFMap
     private let unrecordedEnds: BPFMap
-    /// Of a socket without a record nobody knows how well its wire bytes are known, unless all packets are seen.
+    /// A row does not say whether its wire bytes are derived or estimated. So they count as estimated, unless packets are
+    /// counted.
     private let seesPackets: Bool
     private(set) var generation: UInt32 = 0
     private let gracePeriod: GracePeriod

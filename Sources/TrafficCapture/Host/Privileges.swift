@@ -33,7 +33,7 @@ public enum Privileges {
     }
 
     /// Permanently gives up, in every thread, the rights that only the start needed: loading, attaching, changing the
-    /// socket's group.
+    /// socket's group, entering namespaces.
     ///
     /// - Parameter keepsSysAdmin: CAP_SYS_ADMIN stays, for ``ProgramMeter`` and ``PollCapture``. It stays also if CAP_BPF is
     ///   missing.
@@ -41,13 +41,13 @@ public enum Privileges {
     ///   others not.
     public static func giveUpThoseOfTheStart(keepsSysAdmin: Bool) throws(CaptureError) {
         let present = self.effectiveCapabilities(status: text(ofFile: "/proc/self/status") ?? "")
-        // It has the rights of CAP_BPF, too, if that is missing.
+        // Without CAP_BPF, it lets the daemon read the maps.
         let isNeeded = keepsSysAdmin || present & 1 << self.bpf.bit == 0
         let kept = (self.lasting + (isNeeded ? [self.sysAdmin] : [])).reduce(0 as UInt64) { $0 | 1 << $1.bit }
         try check("capset", "every thread") { privileges_keep(kept) }
     }
 
-    /// The rights of the process that walks through namespaces. It has them from its start, and the daemon loses them.
+    /// The rights of the process that walks through namespaces. It keeps CAP_SYS_ADMIN when the daemon gives that up.
     static let ofWalk = [bpf, sysPtrace, dacReadSearch, sysAdmin].reduce(0 as UInt64) { $0 | 1 << $1.bit }
 
     static func effectiveCapabilities(status: String) -> UInt64 {

@@ -16,8 +16,8 @@ struct Doctor: AsyncParsableCommand {
             With --cost the daemon switches the kernel's BPF statistics on for a moment, and tells how often its \
             programs ran and how long they took. While statistics are on, every call of every BPF program on the \
             machine takes some nanoseconds longer; doctor measures that too. Only root and the group trafficd may ask \
-            for the cost. The daemon needs `trafficd run --keep-sys-admin` for that, or the statistics are on \
-            already: sudo sysctl kernel.bpf_stats_enabled=1.
+            for the cost. By default the daemon may not switch them on: start it with --keep-sys-admin, or switch them \
+            on yourself for the measurement (sudo sysctl kernel.bpf_stats_enabled=1, then =0).
 
             EXAMPLES
               trafficctl doctor
