@@ -50,9 +50,10 @@ extension ScenarioTests {
         ///   kernel that runs no program while process 1 runs. Such programs must have what is missing, or it must be as
         ///   little as a few of many connections.
         private static func mayBeTaken(_ check: AccuracyCheck, _ others: [String: UInt64]) -> [Difference]? {
-            guard case .compared(let bytes, let off, let differences, _) = check.outcome, !differences.isEmpty,
-                others.values.reduce(0, +) >= off || off <= bytes / 500
+            guard case .compared(let bytes, let off, let differences, _) = check.outcome, !differences.isEmpty
             else { return nil }
+            if Machine.hidesProcess1 && differences.allSatisfy(Self.isOfHiddenEnd) { return differences }
+            guard others.values.reduce(0, +) >= off || off <= bytes / 500 else { return nil }
             let isTaken = differences.allSatisfy { difference in
                 // Process 1 may have made connections: they have no counters, and count as lost when they end.
                 if difference.subject.hasSuffix("loss") { return Machine.hidesProcess1 }
@@ -65,6 +66,15 @@ extension ScenarioTests {
                 return actual < expected
             }
             return isTaken ? differences : nil
+        }
+
+        /// A kernel that runs no program while process 1 runs may make an end of a connection just then. `lifecycle`, which
+        /// sees no calls, then finds that end among the open files, and counts nothing of what it moved before: nothing at
+        /// all is counted of it, at its socket and at its process.
+        private static func isOfHiddenEnd(_ difference: Difference) -> Bool {
+            let subject = difference.subject
+            let isOfEnd = subject.contains("process ") || subject.contains(" owner ") || subject.contains(" total ")
+            return isOfEnd && UInt64(difference.actual) == 0
         }
 
         /// The payload of programs that look at all open files.
