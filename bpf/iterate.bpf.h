@@ -164,6 +164,24 @@ static __always_inline u64 uncounted_bytes(struct traffic_socket *socket, const 
 }
 
 /*
+ * The sweep has no socket lock. So it may look between two steps of count_streams(), or of a shutdown(2) that has set
+ * the state and has not sent the FIN yet, and finds too little for that moment. Counters never fall: what the last
+ * record has stands.
+ */
+static __always_inline void raise_to_last_record(struct traffic_socket *copy, const struct traffic_last_record *last)
+{
+	const struct traffic_payload *known = &last->owners[0];
+	struct traffic_owner *owner = &copy->owners[0];
+
+	if (last->serial != copy->serial)
+		return;
+	if (owner->sent_bytes < known->sent_bytes)
+		owner->sent_bytes = known->sent_bytes;
+	if (owner->received_bytes < known->received_bytes)
+		owner->received_bytes = known->received_bytes;
+}
+
+/*
  * Whether the socket's activity() is what the last sweep wrote. Most of many sockets are idle. For an idle socket the
  * sweep does only this, which reads few cache lines.
  */
@@ -238,6 +256,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 
 		copy->owners[0].sent_bytes += moved.sent_bytes;
 		copy->owners[0].received_bytes += moved.received_bytes;
+		raise_to_last_record(copy, &socket->last_record);
 	}
 	if (!socket->closed_boottime_ns && (is_packet(sk) || is_news(socket, activity(copy), walk)))
 		hand_over(socket, further, buffer, seq, walk);
