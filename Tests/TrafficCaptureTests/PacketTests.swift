@@ -248,6 +248,7 @@ enum OwnNamespace {
         let done = DispatchSemaphore(value: 0)
         let thread = Thread {
             outcome = Swift.Result {
+                Self.foundationHasItsSockets
                 try check("unshare") { linux_unshare_network() }
                 Self.raise("lo")
                 let inode = ProcessDirectory.networkNamespace(task: "thread-self") ?? 0
@@ -260,6 +261,12 @@ enum OwnNamespace {
         let (networkNamespace, result) = try #require(outcome).get()
         return (networkNamespace, result)
     }
+
+    /// Foundation's `Process`, when it first starts a program, sends a byte over a pair of UDP sockets. That must not be in a
+    /// namespace whose bytes a test counts.
+    private static let foundationHasItsSockets: Void = {
+        try? Foundation.Process.run(URL(filePath: "/bin/true"), arguments: []).waitUntilExit()
+    }()
 
     /// `ip link set … up` in the thread's namespace.
     static func raise(_ interface: String) { self.ip("link", "set", interface, "up") }
