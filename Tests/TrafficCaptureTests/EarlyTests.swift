@@ -28,6 +28,21 @@ extension LiveCaptureTests {
         #expect(cookies.map(\.stream?.isEarlyUnknown) == [nil, segments > 32 ? true : nil])
     }
 
+    /// The last segment of each handshake comes to the listener, and its connection takes it.
+    @Test("connections that took their early segments leave no later one in doubt")
+    func takenEarlySegments() throws {
+        let capture = try BPFCapture(method: self.method, mapElements: 64)
+        let (_, last) = try OwnNamespace.run {
+            for _ in 0..<100 { _ = try SocketPair() }
+            let pair = try SocketPair()
+            try pair.transfer(1_000)
+            let seen = try capture.look()
+            return pair.cookies.compactMap { seen[$0] }
+        }
+        #expect(last.map(\.role) == [.client, .server])
+        #expect(last.map(\.stream?.isEarlyUnknown) == [nil, nil])
+    }
+
     private static let loopback = UInt32(0x7f00_0001)
 
     /// - Returns: The port.
