@@ -154,7 +154,7 @@ static __always_inline void derive_tcp(struct traffic_socket *socket, const stru
 		derive_received(socket, tcp, header); /* a reset without options */
 	} else {
 		header += timestamps_of(tcp);
-		/* Each segment out of order is acknowledged at once, with a block of SACK or more. */
+		/* Mostly each segment out of order is acknowledged at once, with a block of SACK or more. */
 		socket->wire_sent.header_bytes = sent * header + (u64)READ(tcp, rcv_ooopack) * SACK_OF_ONE_BLOCK;
 		derive_received(socket, tcp, header);
 	}

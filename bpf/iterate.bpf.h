@@ -164,9 +164,9 @@ static __always_inline u64 uncounted_bytes(struct traffic_socket *socket, const 
 }
 
 /*
- * The sweep has no socket lock. So it may look between two steps of count_streams(), or of a shutdown(2) that has set
- * the state and has not sent the FIN yet, and finds too little for that moment. Counters never fall: what the last
- * record has stands.
+ * The sweep has no socket lock. Between two writes of count_streams(), or after close(2) or shutdown(2) has set the state
+ * and before it has sent the FIN, the sweep finds too few bytes. A counter never falls, so the copy gets at least what
+ * the last record had.
  */
 static __always_inline void raise_to_last_record(struct traffic_socket *copy, const struct traffic_last_record *last)
 {
@@ -252,7 +252,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	hide_unfinished_owners(copy);
 	/* Without an owner the bytes come with a later sweep. */
 	if (fixed.counts_streams && tcp && copy->owners[0].start_boottime_ns) {
-		struct traffic_payload moved = streams_moved(socket, copy, sk, tcp);
+		struct traffic_payload moved = streams_moved_unlocked(socket, copy, sk, tcp);
 
 		copy->owners[0].sent_bytes += moved.sent_bytes;
 		copy->owners[0].received_bytes += moved.received_bytes;

@@ -70,10 +70,31 @@ static __always_inline struct traffic_payload streams_moved(struct traffic_socke
 	if (mark && READ(tcp, bytes_received))
 		received = handed_over_bytes(mark, sk, tcp) - base;
 	barrier();
-	/* Meanwhile another connection may have begun: its bytes come with the next look. stream_length() looks too. */
-	if (socket->receive_mark != mark || socket->stream_received_base != base)
+	/*
+	 * Meanwhile the socket may have been disconnected, or another connection may have begun: its bytes come with the
+	 * next look. stream_length() looks too.
+	 */
+	if (socket->receive_mark != mark || socket->stream_received_base != base || !READ(tcp, bytes_received))
 		received = 0;
 	return (struct traffic_payload){ sent > 0 ? sent : 0, received > 0 ? received : 0 };
+}
+
+/*
+ * The same for the sweep, which has no socket lock. tcp_disconnect() first passes over what nobody has read (copied_seq),
+ * then frees it, and sets bytes_received to 0 at its end. Until then these bytes look as if a process had received them.
+ */
+static __always_inline struct traffic_payload streams_moved_unlocked(struct traffic_socket *socket,
+								     const struct traffic_socket *counted,
+								     const struct sock *sk, const struct tcp_sock *tcp)
+{
+	struct traffic_payload moved = streams_moved(socket, counted, sk, tcp);
+
+	if (READ(sk, __sk_common.skc_state) == TCP_CLOSE && READ(sk, sk_lock.owned))
+		moved.received_bytes = 0;
+	barrier();
+	if (!READ(tcp, bytes_received))
+		moved.received_bytes = 0; /* the call has ended since */
+	return moved;
 }
 
 /*

@@ -117,6 +117,40 @@ extension LiveCaptureTests {
             }
         }
 
+        /// TCP's own counters, of which derived wire bytes are made, began with the connection.
+        @Test("rows have no wire bytes from before the capture")
+        func rowsOfOldSockets() throws {
+            let (count, uid) = (60, UInt32(54_333))
+            _ = try OwnNamespace.run {
+                let connections = try Connections(count, asUser: uid)
+                defer { connections.end() }
+                let inode = ProcessDirectory.networkNamespace(task: "thread-self") ?? 0
+                try connections.step(100_000)
+                let capture = try BPFCapture(
+                    method: self.method,
+                    ringBytes: 4_096,
+                    deferredElements: 64,
+                    wire: .derived
+                )
+                var counted = Counted(networkNamespace: inode, uid: uid)
+                try capture.sweep { _ in }
+                try connections.step(500)
+                try connections.step(0)
+                let open = blockingLook(until: { $0 == 0 }) { OwnNamespace.openSockets() }
+                try #require(open == 0)
+                let moved = PayloadBytes(sent: UInt64(count) * 500, received: UInt64(count) * 500)
+                let isWhole = try blockingLook(until: \.self) { () -> Bool in
+                    try capture.sweep { counted.absorb($0) }
+                    return !(counted.ofRecords + counted.ofRows).isBehind(moved)
+                }
+                #expect(isWhole && counted.ofRecords + counted.ofRows == moved)
+                let wire = counted.rows.reduce(UInt64(0)) { $0 + $1.wire.sent + $1.wire.received }
+                let payload = counted.ofRows.sent + counted.ofRows.received
+                // Each socket sent a few segments more, and none was full.
+                #expect(payload > 0 && (payload..<3 * payload).contains(wire), "\(wire) of \(payload)")
+            }
+        }
+
         /// `lifecycle` learns late which process has a socket, so what moved before that is of no process.
         @Test("what a record has, also of no process, does not count again in a row")
         func rowsAfterRecords() throws {

@@ -248,7 +248,7 @@ enum OwnNamespace {
         let done = DispatchSemaphore(value: 0)
         let thread = Thread {
             outcome = Swift.Result {
-                Self.foundationHasItsSockets
+                Self.letFoundationMakeItsSockets
                 try check("unshare") { linux_unshare_network() }
                 Self.raise("lo")
                 let inode = ProcessDirectory.networkNamespace(task: "thread-self") ?? 0
@@ -262,10 +262,14 @@ enum OwnNamespace {
         return (networkNamespace, result)
     }
 
-    /// Foundation's `Process`, when it first starts a program, sends a byte over a pair of UDP sockets. That must not be in a
-    /// namespace whose bytes a test counts.
-    private static let foundationHasItsSockets: Void = {
-        try? Foundation.Process.run(URL(filePath: "/bin/true"), arguments: []).waitUntilExit()
+    /// Runs once. When Foundation's `Process` starts its first program, it makes a pair of UDP sockets in the thread's
+    /// namespace and sends a byte over them. No namespace whose bytes a test counts may have that byte.
+    private static let letFoundationMakeItsSockets: Void = {
+        do {
+            try Foundation.Process.run(URL(filePath: "/bin/true"), arguments: []).waitUntilExit()
+        } catch {
+            Issue.record(error)
+        }
     }()
 
     /// `ip link set … up` in the thread's namespace.

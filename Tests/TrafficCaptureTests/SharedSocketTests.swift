@@ -319,6 +319,8 @@ extension LiveCaptureTests {
             case datagrams, stream
             /// The first process has another user when others use the socket.
             case changedUser
+            /// root has made the socket and not used it.
+            case madeByRoot
             /// Only the kernel has received anything.
             case kernel
 
@@ -329,6 +331,7 @@ extension LiveCaptureTests {
                 case .datagrams: "shared, end = sender_and_receiver()\nbecome(0)\nchild(send, \(maker))"
                 case .stream: "shared, end = client_and_server()"
                 case .changedUser: "shared, end = sender_and_receiver()\nsend()\nbecome(\(other))\nsend()"
+                case .madeByRoot: "become(0)\nshared, end = sender_and_receiver()\nbecome(\(maker))\nsend()"
                 case .kernel:
                     """
                     end, shared = client_and_server()

@@ -1,0 +1,68 @@
+import Foundation
+import TestSupport
+import Testing
+import TrafficEvents
+import TrafficLedger
+import TrafficModel
+
+@testable import TrafficCapture
+
+extension LiveCaptureTests {
+    /// A process disconnects a socket, which `lifecycle` reads without the socket lock (bpf/streams.bpf.h).
+    @Suite("Disconnecting")
+    struct DisconnectTests {
+        /// The client never receives, and has much to send when it disconnects: the kernel then passes over what waits for
+        /// the client, and frees what is unsent, before it sets its counter of received bytes to 0.
+        @Test("what a disconnected socket throws away was not received, whenever a sweep looks")
+        func thrownAway() throws {
+            let cycles = 1_000
+            let capture = try BPFCapture(method: .lifecycle)
+            let program = """
+                import ctypes, socket, struct, sys
+                libc = ctypes.CDLL(None)
+                listener = socket.create_server(("127.0.0.1", 0), backlog=8)
+                client, sent = socket.socket(), 0
+                for cycle in range(\(cycles)):
+                    client.setblocking(True)
+                    client.connect(listener.getsockname())
+                    server, _ = listener.accept()
+                    server.sendall(bytes(50000))
+                    client.recv(1, socket.MSG_PEEK)
+                    client.setblocking(False)
+                    try:
+                        while True: sent += client.send(bytes(1000000))
+                    except BlockingIOError: pass
+                    # connect(2) to AF_UNSPEC
+                    assert libc.connect(client.fileno(), struct.pack("=H14x", socket.AF_UNSPEC), 16) == 0
+                    server.close()
+                print(client.getsockopt(socket.SOL_SOCKET, 57, 8).hex(), sent, flush=True)  # SO_COOKIE
+                sys.stdin.readline()
+                """
+            let (process, input, output) = try LiveCaptureTests.python(program)
+            defer {
+                try? input.fileHandleForWriting.close()
+                process.waitUntilExit()
+            }
+            var (ledger, latest, most) = (Ledger(), LatestRecords(), [UInt64: UInt64]())
+            let sweep = {
+                try capture.sweep { event in
+                    ledger.absorb(event)
+                    latest.absorb(event)
+                    guard case .socket(let socket) = event, socket.role == .client else { return }
+                    let received = socket.ownedPayload.received + socket.unowned.received
+                    most[socket.cookie.rawValue] = max(most[socket.cookie.rawValue] ?? 0, received)
+                }
+            }
+            var answer = pollfd(fd: output.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+            while poll(&answer, 1, 0) == 0 { try sweep() }
+            let words = try output.nextLine().split(separator: " ")
+            let cookie = try #require(words.first.flatMap { UInt64($0, radix: 16)?.byteSwapped })
+            let sent = try #require(words.last.flatMap { UInt64($0) })
+            for _ in 1...2 { try sweep() }
+            let client = try #require(latest[cookie])
+            #expect(most[cookie] == 0)
+            #expect(client.ownedPayload + client.unowned == PayloadBytes(sent: sent, received: 0))
+            #expect(ledger.tick(capture).snapshot.capture.loss.countersBackwards == 0)
+        }
+    }
+}
