@@ -70,10 +70,18 @@ extension LiveCaptureTests {
                 self.rows += (folded.processes + folded.users).filter { $0.owner.uid == self.uid }
             }
 
-            var ofRecords: PayloadBytes {
+            private var own: [SocketObservation] {
                 self.records.byCookie.values.filter { $0.networkNamespace == self.networkNamespace }
-                    .reduce(PayloadBytes()) { $0 + $1.ownedPayload + $1.unowned }
             }
+
+            var ofRecords: PayloadBytes { self.own.reduce(PayloadBytes()) { $0 + $1.ownedPayload + $1.unowned } }
+
+            /// Sockets with payload that have their last record.
+            var ended: Int {
+                self.own.count { $0.closedBoottimeNanoseconds != nil && ($0.ownedPayload + $0.unowned).total > 0 }
+            }
+
+            var socketsOfRows: Int { self.rows.reduce(0) { $0 + Int($1.sockets) } }
 
             var ofRows: PayloadBytes { self.rows.reduce(PayloadBytes()) { $0 + $1.owner.payload } }
         }
@@ -114,6 +122,8 @@ extension LiveCaptureTests {
                 }
                 #expect(isWhole && counted.ofRecords + counted.ofRows == moved)
                 #expect(counted.ofRows.sent > 0)
+                // Each socket has a last record, or is counted in a row.
+                #expect(counted.socketsOfRows > 0 && counted.ended + counted.socketsOfRows == 2 * count)
             }
         }
 
