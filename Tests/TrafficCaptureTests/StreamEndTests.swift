@@ -8,9 +8,9 @@ import TrafficModel
 @testable import TrafficCapture
 
 extension LiveCaptureTests {
-    /// A process disconnects a socket, which `lifecycle` reads without the socket lock (bpf/streams.bpf.h).
-    @Suite("Disconnecting")
-    struct DisconnectTests {
+    /// The ends of streams, whose numbers `lifecycle` reads without the socket lock (bpf/streams.bpf.h).
+    @Suite("Ends of streams")
+    struct StreamEndTests {
         /// The client never receives, and has much to send when it disconnects: the kernel then passes over what waits for
         /// the client, and frees what is unsent, before it sets its counter of received bytes to 0.
         @Test("what a disconnected socket throws away was not received, whenever a sweep looks")
@@ -63,6 +63,62 @@ extension LiveCaptureTests {
             #expect(most[cookie] == 0)
             #expect(client.ownedPayload + client.unowned == PayloadBytes(sent: sent, received: 0))
             #expect(ledger.tick(capture).snapshot.capture.loss.countersBackwards == 0)
+        }
+
+        /// The lower half of what a stream has moved comes from sequence numbers, the rest from other counters. After more
+        /// than 2 GiB nothing more must not look like 4 GiB more.
+        @Test("a stream of more than 2 GiB counts once, also after its end")
+        func longStream() throws {
+            let bytes = UInt64(2_500 << 20)
+            let capture = try BPFCapture(method: .lifecycle)
+            let program = """
+                import ctypes, os, socket, struct, sys
+                listener = socket.create_server(("127.0.0.1", 0))
+                client = socket.create_connection(listener.getsockname())
+                server, _ = listener.accept()
+                reader = os.fork()
+                if reader == 0:
+                    client.close()
+                    left = \(bytes)
+                    # MSG_TRUNC: without a copy
+                    while left: left -= server.recv_into(bytearray(1 << 20), 1 << 20, socket.MSG_TRUNC)
+                    os._exit(0)
+                server.close()
+                block = bytes(1 << 20)
+                for _ in range(\(bytes >> 20)): client.sendall(block)
+                assert os.waitpid(reader, 0)[1] == 0
+                cookie = client.getsockopt(socket.SOL_SOCKET, 57, 8).hex()  # SO_COOKIE
+                print(cookie, flush=True)
+                sys.stdin.readline()
+                assert ctypes.CDLL(None).connect(client.fileno(), struct.pack("=H14x", socket.AF_UNSPEC), 16) == 0
+                print(cookie, flush=True)
+                sys.stdin.readline()
+                client.close()
+                print(cookie, flush=True)
+                sys.stdin.readline()
+                """
+            let (process, input, output) = try LiveCaptureTests.python(program)
+            defer {
+                try? input.fileHandleForWriting.close()
+                process.waitUntilExit()
+            }
+            var latest = LatestRecords()
+            let cookie = try #require(try UInt64(output.nextLine(), radix: 16)?.byteSwapped)
+            let look = { () -> SocketObservation? in
+                for _ in 1...2 { try capture.sweep { latest.absorb($0) } }
+                return latest[cookie]
+            }
+            let sent = { (seen: SocketObservation?) in seen.map { $0.ownedPayload.sent + $0.unowned.sent } }
+            let goOn = {
+                try input.fileHandleForWriting.write(contentsOf: Data("\n".utf8))
+                _ = try output.nextLine()
+            }
+            #expect(sent(try blockingLook(until: { sent($0) == bytes }, look)) == bytes)
+            try goOn()
+            #expect(sent(try look()) == bytes, "disconnected")
+            try goOn()
+            let last = try blockingLook(until: { $0?.closedBoottimeNanoseconds != nil }, look)
+            #expect(last?.closedBoottimeNanoseconds != nil && sent(last) == bytes)
         }
     }
 }
