@@ -2,7 +2,6 @@ import Foundation
 import TestSupport
 import Testing
 import TrafficEvents
-import TrafficLedger
 import TrafficModel
 
 @testable import TrafficCapture
@@ -43,10 +42,9 @@ extension LiveCaptureTests {
                 try? input.fileHandleForWriting.close()
                 process.waitUntilExit()
             }
-            var (ledger, latest, most) = (Ledger(), LatestRecords(), [UInt64: UInt64]())
+            var (latest, most) = (LatestRecords(), [UInt64: UInt64]())
             let sweep = {
                 try capture.sweep { event in
-                    ledger.absorb(event)
                     latest.absorb(event)
                     guard case .socket(let socket) = event, socket.role == .client else { return }
                     let received = socket.ownedPayload.received + socket.unowned.received
@@ -62,7 +60,6 @@ extension LiveCaptureTests {
             let client = try #require(latest[cookie])
             #expect(most[cookie] == 0)
             #expect(client.ownedPayload + client.unowned == PayloadBytes(sent: sent, received: 0))
-            #expect(ledger.tick(capture).snapshot.capture.loss.countersBackwards == 0)
         }
 
         /// The lower half of what a stream has moved comes from sequence numbers, the rest from other counters. After more
