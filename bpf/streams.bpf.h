@@ -70,11 +70,8 @@ static __always_inline struct traffic_payload streams_moved(struct traffic_socke
 	if (mark && READ(tcp, bytes_received))
 		received = handed_over_bytes(mark, sk, tcp) - base;
 	barrier();
-	/*
-	 * Meanwhile the socket may have been disconnected, or another connection may have begun: its bytes come with the
-	 * next look. stream_length() looks too.
-	 */
-	if (socket->receive_mark != mark || socket->stream_received_base != base || !READ(tcp, bytes_received))
+	/* Meanwhile another connection may have begun: its bytes come with the next look. stream_length() looks too. */
+	if (socket->receive_mark != mark || socket->stream_received_base != base)
 		received = 0;
 	return (struct traffic_payload){ sent > 0 ? sent : 0, received > 0 ? received : 0 };
 }

@@ -26,7 +26,7 @@ extension LiveCaptureTests {
         }
 
         static let opening = """
-            import fcntl, os, socket, struct, sys, time
+            import fcntl, os, socket, struct, subprocess, sys, time
             kept = []
             def stream(family=socket.AF_INET, host="127.0.0.1"):
                 listener = socket.socket(family)
@@ -50,6 +50,12 @@ extension LiveCaptureTests {
                     any.bind((host, 0))
                 kept.append((one, other))
                 return one, other
+            def lose(which=""):
+                # one packet in a hundred of those that come in, from now on
+                subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "gso_max_segs", "1"], check=True)
+                rule = which + " numgen inc mod 100 == 0 drop"
+                chain = "chain in { type filter hook input priority 0; " + rule + "; }"
+                subprocess.run(["nft", "table inet loss { " + chain + "; }"], check=True)
             def exchange(one, other, size, rounds=20):
                 for number in range(rounds):
                     assert one.sendto(bytes(size), other.getsockname()) == size
@@ -262,10 +268,7 @@ extension LiveCaptureTests {
             let traffic = Traffic(
                 name: "loss",
                 program: """
-                    import subprocess
-                    subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "gso_max_segs", "1"], check=True)
-                    rules = "table inet loss { chain in { type filter hook input priority 0; numgen inc mod 100 == 0 drop; }; }"
-                    subprocess.run(["nft", rules], check=True)
+                    lose()
                     client, server, listener = stream()
                     for one, other in ((client, server), (server, client)):
                         if os.fork() == 0:
@@ -293,11 +296,7 @@ extension LiveCaptureTests {
             let traffic = Traffic(
                 name: "acknowledgements",
                 program: """
-                    import subprocess
-                    subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "gso_max_segs", "1"], check=True)
-                    drop = "meta length > 1000 numgen inc mod 100 == 0 drop"
-                    rules = "table inet loss { chain in { type filter hook input priority 0; " + drop + "; }; }"
-                    subprocess.run(["nft", rules], check=True)
+                    lose("meta length > 1000") # no acknowledgement
                     client, server, listener = stream()
                     if os.fork() == 0:
                         client.sendall(bytes(10000000))
