@@ -79,14 +79,17 @@ static __always_inline struct traffic_payload streams_moved(struct traffic_socke
 /*
  * The same for the sweep, which has no socket lock. tcp_disconnect() first passes over what nobody has read (copied_seq),
  * then frees it, and sets bytes_received to 0 at its end. Until then these bytes look as if a process had received them.
+ * `is_whole` becomes false while that may be so.
  */
 static __always_inline struct traffic_payload streams_moved_unlocked(struct traffic_socket *socket,
 								     const struct traffic_socket *counted,
-								     const struct sock *sk, const struct tcp_sock *tcp)
+								     const struct sock *sk, const struct tcp_sock *tcp,
+								     bool *is_whole)
 {
 	struct traffic_payload moved = streams_moved(socket, counted, sk, tcp);
 
-	if (READ(sk, __sk_common.skc_state) == TCP_CLOSE && READ(sk, sk_lock.owned))
+	*is_whole = READ(sk, __sk_common.skc_state) != TCP_CLOSE || !READ(sk, sk_lock.owned);
+	if (!*is_whole)
 		moved.received_bytes = 0;
 	barrier();
 	if (!READ(tcp, bytes_received))

@@ -117,27 +117,43 @@ struct traffic_last_record {
 
 /*
  * In a cache line the kernel keeps 8 bytes of its own before this struct. The next 48 bytes are what a call reads and
- * writes: the marks, and the key and the counters of the first owner.
+ * writes: the marks, and the key and the counters of the first owner. Whether a socket is idle can be told from its
+ * first three lines and from the line of the wire bytes: is_idle() in iterate.bpf.h. Each further line costs a sweep
+ * over 100,000 sockets about 1 ms.
  */
 struct traffic_socket {
 	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see receive.bpf.h */
 	__u32 urgent_mark; /* kernel only: sequence number of the last urgent byte that recv() skipped */
 	__u32 flags; /* enum traffic_socket_flag */
 	struct traffic_owner owners[TRAFFIC_INLINE_OWNERS];
+	__u64 swept_mark; /* kernel only: activity() of the record that the last sweep wrote */
+	__u64 unowned_sent_bytes; /* bytes of missed calls whose process is not known */
+	__u64 unowned_received_bytes;
+	__u32 send_start; /* kernel only: sequence numbers of the stream, see send.bpf.h; send_end is the other */
+	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
+	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
+	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
+	__u8 send_phase; /* kernel only: enum send_phase */
+	__u8 family; /* AF_INET, AF_INET6, AF_PACKET */
+	/*
+	 * kernel only: 1 if the socket has a struct traffic_further. Not one of `flags`: with `kprobe`, of two flags that
+	 * programs set at once one may be lost. A byte that is only ever set to 1 can't be.
+	 */
+	__u8 is_shared;
+	__u8 state; /* TCP_ESTABLISHED … of net/tcp_states.h, also for protocols without a connection */
+	__u8 role; /* enum traffic_role */
+	/* Here the fourth line begins. */
 	/*
 	 * Unique among the sockets of one capture. The cookie is not unique: accepted MPTCP sockets have the cookie of
 	 * their listener, because mptcp_sk_clone_init() copies it (seen on 6.18).
 	 */
 	__u64 serial;
 	__u64 cookie; /* SO_COOKIE */
-	__u64 swept_mark; /* kernel only: activity() of the record that the last sweep wrote */
 	__u64 opened_boottime_ns; /* 0: before the capture */
 	__u64 closed_boottime_ns; /* 0: open */
-	__u64 unowned_sent_bytes; /* bytes of missed calls whose process is not known */
-	__u64 unowned_received_bytes;
 	/*
 	 * kernel only: the sum of all further owners. A send under kprobe and each look of a sweep need it, and neither
-	 * must walk through so many slots.
+	 * must walk through so many slots. 0 unless is_shared.
 	 */
 	struct traffic_payload further;
 	/* bytes of processes without room beside the other owners; rows contain these bytes, see struct traffic_row */
@@ -147,23 +163,10 @@ struct traffic_socket {
 	__u32 segments_received; /* tcp_sock.segs_in */
 	__u32 smoothed_rtt_us;
 	__u32 retransmitted_segments; /* tcp_sock.total_retrans */
-	__u32 send_start; /* kernel only: sequence numbers of the stream, see send.bpf.h */
-	__u32 send_end;
-	__u64 stream_sent; /* all bytes that TCP accepted, modulo 2^32, and TRAFFIC_STREAM_KNOWN */
-	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
-	__u8 family; /* AF_INET, AF_INET6, AF_PACKET */
-	/*
-	 * kernel only: 1 if the socket has a struct traffic_further. Not one of `flags`: with `kprobe`, of two flags that
-	 * programs set at once one may be lost. A byte that is only ever set to 1 can't be.
-	 */
-	__u8 is_shared;
-	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
+	__u32 send_end; /* kernel only */
 	__u16 local_port; /* host byte order */
 	__u16 remote_port;
-	__u8 state; /* TCP_ESTABLISHED … of net/tcp_states.h, also for protocols without a connection */
-	__u8 role; /* enum traffic_role */
-	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
-	__u8 send_phase; /* kernel only: enum send_phase */
+	__u64 stream_sent; /* all bytes that TCP accepted, modulo 2^32, and TRAFFIC_STREAM_KNOWN */
 	__u8 local_address[TRAFFIC_ADDRESS_LENGTH];
 	__u8 remote_address[TRAFFIC_ADDRESS_LENGTH];
 	/*
@@ -191,19 +194,23 @@ struct traffic_socket {
 	 */
 	__u64 connecting_boottime_ns;
 	__u64 established_boottime_ns;
-	struct traffic_wire wire_sent; /* softirqs count here too, so these are in other cache lines */
-	struct traffic_wire wire_received;
-	struct traffic_last_record last_record; /* kernel only, as are `record_lock` and `fences` */
-	__u64 record_lock; /* the serial while a program writes a record of this socket, see records.bpf.h */
 	__u32 uid; /* of the process that created the socket */
-	__u32 fences;
 	/*
 	 * Without packets: whether the wire bytes may differ from those of the packets, see derive.bpf.h. Not one of
 	 * `flags`, for the reason at is_shared.
 	 */
 	__u32 wire_is_estimated;
 	__u32 handshake_counted; /* kernel only: whether the wire bytes have the handshake of the present connection */
+	__u32 fences; /* kernel only, as are the two fields around the wire bytes */
+	__u64 record_lock; /* the serial while a program writes a record of this socket, see records.bpf.h */
+	/* softirqs count here too, so these two have a line of their own */
+	struct traffic_wire wire_sent;
+	struct traffic_wire wire_received;
+	struct traffic_last_record last_record;
 };
+
+_Static_assert(__builtin_offsetof(struct traffic_socket, serial) == 3 * 64 - 8, "the fourth line begins here");
+_Static_assert(__builtin_offsetof(struct traffic_socket, wire_sent) == 7 * 64 - 8, "wire bytes have a line of their own");
 
 /* The record of a socket with further owners. A slot of `owners` without a process is free, wherever it is. */
 struct traffic_shared_record {
