@@ -1,6 +1,8 @@
 /*
- * Walks over the storages of a running daemon's sockets with the program `walk` of a BPF object, as the daemon's sweep
- * does, and prints how many milliseconds each walk took. The walk only looks at each socket: no sweep can cost less.
+ * Walks over the storages of a running daemon's sockets with a program of a BPF object, as the daemon's sweep does, and
+ * prints how many milliseconds each walk took.
+ *
+ * usage: walk OBJECT PROGRAM TIMES
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -38,16 +40,16 @@ int main(int argc, char **argv)
 	struct bpf_link *link;
 	char buffer[4096];
 
-	if (argc != 3)
+	if (argc != 4)
 		return 64;
-	info.map.map_fd = sockets_map(256);
+	info.map.map_fd = sockets_map(512);
 	object = bpf_object__open(argv[1]);
 	if ((int)info.map.map_fd < 0 || !object || bpf_object__load(object))
 		return 1;
-	link = bpf_program__attach_iter(bpf_object__find_program_by_name(object, "walk"), &options);
+	link = bpf_program__attach_iter(bpf_object__find_program_by_name(object, argv[2]), &options);
 	if (!link)
 		return 1;
-	for (int pass = atoi(argv[2]); pass > 0; pass--) {
+	for (int pass = atoi(argv[3]); pass > 0; pass--) {
 		struct timespec start, end;
 		int fd = bpf_iter_create(bpf_link__fd(link));
 
