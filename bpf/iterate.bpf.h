@@ -31,28 +31,31 @@ static __always_inline u64 counted_activity(const struct traffic_socket *socket)
 }
 
 /*
- * The part of activity() that comes from the kernel, as it stands there: what a record makes of these numbers changes
- * only if they do.
+ * The part of activity() that the kernel counts. The lengths of the two streams go on through all connections of the
+ * socket: nobody can move bytes and then, with TCP_REPAIR, make these numbers what they were.
  */
-static __always_inline u64 kernel_activity(const struct sock *sk, const struct tcp_sock *tcp)
+static __always_inline u64 kernel_activity(const struct traffic_socket *socket, const struct sock *sk,
+					   const struct tcp_sock *tcp)
 {
 	u64 sum = ((u64)READ(sk, __sk_common.skc_state) << 56) + ((u64)READ(sk, __sk_common.skc_dport) << 40) + 1;
 
 	if (tcp) {
-		sum += (u64)READ(tcp, segs_out) + READ(tcp, segs_in) + READ(tcp, write_seq);
+		sum += (u64)READ(tcp, segs_out) + READ(tcp, segs_in);
+		if (socket->send_phase == SEND_OPEN)
+			sum += (u32)(READ(tcp, write_seq) - socket->send_start);
 		if (fixed.counts_streams)
-			sum += READ(tcp, copied_seq);
+			sum += (u32)(READ(tcp, copied_seq) - (u32)socket->receive_mark);
 	}
 	return sum;
 }
 
 /*
- * A number that changes whenever any counter or state of the socket changes. `kernel` is kernel_activity(), read before
- * the counters: what moves meanwhile makes the next sweep report the socket again.
+ * A number that changes whenever any counter or state of the socket changes. Read kernel_activity() first: what moves
+ * after that changes the number of the next sweep.
  */
-static __always_inline u64 activity(const struct traffic_socket *socket, u64 kernel)
+static __always_inline u64 activity(const struct traffic_socket *socket, u64 of_kernel)
 {
-	return counted_activity(socket) + kernel;
+	return counted_activity(socket) + of_kernel;
 }
 
 /*
@@ -111,7 +114,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	struct traffic_further *further;
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp;
-	u64 before, kernel, mark, serial;
+	u64 before, of_kernel, mark, serial;
 	u32 key = walk;
 
 	buffer = bpf_map_lookup_elem(&copies, &key);
@@ -120,7 +123,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	copy = &buffer->socket;
 	before = *(volatile u64 *)&socket->swept_mark;
 	tcp = tcp_of(sk);
-	kernel = kernel_activity(sk, tcp);
+	of_kernel = kernel_activity(socket, sk, tcp);
 	barrier();
 	__builtin_memcpy(copy, socket, sizeof(*copy));
 	barrier();
@@ -145,7 +148,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
 	serial = copy->serial;
-	mark = activity(copy, kernel);
+	mark = activity(copy, of_kernel);
 	if (!is_news(socket, mark, walk) || !trylock_record(socket, serial))
 		return 0;
 	if (copy->wire_is_estimated && socket->serial == serial)
@@ -199,7 +202,7 @@ static __always_inline void raise_to_last_record(struct traffic_socket *copy, co
 		owner->received_bytes = known->received_bytes;
 }
 
-/* tcp_of() without a look at one more of the kernel's cache lines. */
+/* tcp_of() from our storage, which saves one of the kernel's cache lines. */
 static __always_inline const struct tcp_sock *tcp_of_stored(const struct traffic_socket *socket, struct sock *sk)
 {
 	return socket->protocol == IPPROTO_TCP && socket->type == SOCK_STREAM ? read_as_tcp(sk) : NULL;
@@ -207,15 +210,15 @@ static __always_inline const struct tcp_sock *tcp_of_stored(const struct traffic
 
 /*
  * Whether the socket has moved nothing since its last record. Most of many sockets are idle. For an idle socket the
- * sweep does only this, which reads few cache lines. stream_length() is to see that something in the kernel uses the
- * stream, before it moves bytes.
+ * sweep does only this, which reads few cache lines. With a sk_user_data no socket is idle until stream_length() has set
+ * SEND_FOREIGN.
  */
 static __always_inline bool is_idle(const struct traffic_socket *socket, const struct sock *sk, const struct tcp_sock *tcp,
-				    u64 kernel)
+				    u64 of_kernel)
 {
 	if (tcp && !fixed.counts_streams && socket->send_phase != SEND_FOREIGN && READ(sk, sk_user_data))
 		return false;
-	return activity(socket, kernel) == socket->swept_mark;
+	return activity(socket, of_kernel) == socket->swept_mark;
 }
 
 /* Reports a socket if it changed since its last record. */
@@ -226,7 +229,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	struct traffic_further *further;
 	struct traffic_socket *copy;
 	const struct tcp_sock *tcp = tcp_of_stored(socket, sk);
-	u64 kernel = kernel_activity(sk, tcp), mark;
+	u64 of_kernel = kernel_activity(socket, sk, tcp), mark;
 	bool is_whole = true;
 	u32 key = walk;
 
@@ -235,10 +238,11 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 	 * No hook sees the end of an AF_PACKET socket. The daemon notices the end when the sweep no longer lists the
 	 * socket.
 	 */
-	if (!is_asked && !is_packet(sk) && is_idle(socket, sk, tcp, kernel))
+	if (!is_asked && !is_packet(sk) && is_idle(socket, sk, tcp, of_kernel))
 		return 0;
 	if (!socket->serial || socket->closed_boottime_ns)
 		return 0;
+	tcp = tcp_of(sk); /* the storage may have been in the making */
 	buffer = bpf_map_lookup_elem(&copies, &key);
 	if (!buffer || !trylock_record(socket, socket->serial))
 		return 0; /* the other walk is reporting this socket */
@@ -268,7 +272,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		    copy->unread_bytes != unread_bytes(sk, tcp)))
 		copy->flags |= TRAFFIC_SOCKET_BUSY;
 	hide_unfinished_owners(copy);
-	mark = activity(copy, kernel);
+	mark = activity(copy, of_kernel);
 	/* Without an owner the bytes come with a later sweep. */
 	if (fixed.counts_streams && tcp && copy->owners[0].start_boottime_ns) {
 		struct traffic_payload moved = streams_moved_unlocked(socket, copy, sk, tcp, &is_whole);
@@ -277,7 +281,7 @@ static __always_inline int sweep_socket(struct sock *sk, struct traffic_socket *
 		copy->owners[0].received_bytes += moved.received_bytes;
 		raise_to_last_record(copy, &socket->last_record);
 		if (!is_whole)
-			mark = 0; /* the next sweep looks again */
+			mark = ~mark; /* so the next sweep looks again */
 	}
 	if (!socket->closed_boottime_ns && (is_packet(sk) || is_news(socket, mark, walk)))
 		hand_over(socket, further, buffer, mark, seq, walk);

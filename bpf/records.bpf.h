@@ -183,6 +183,7 @@ static __always_inline void hide_if_unfinished(struct traffic_owner *owner)
 		return;
 	owner->start_boottime_ns = 0;
 	owner->sent_bytes = owner->received_bytes = 0;
+	owner->tgid = 0; /* it may have been written just after the start time was read */
 }
 
 static __always_inline void hide_unfinished_owners(struct traffic_socket *record)

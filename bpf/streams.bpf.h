@@ -79,21 +79,26 @@ static __always_inline struct traffic_payload streams_moved(struct traffic_socke
 /*
  * The same for the sweep, which has no socket lock. tcp_disconnect() first passes over what nobody has read (copied_seq),
  * then frees it, and sets bytes_received to 0 at its end. Until then these bytes look as if a process had received them.
- * `is_whole` becomes false while that may be so.
+ * While that may be so, they are left out, and `is_whole` is set to false.
  */
 static __always_inline struct traffic_payload streams_moved_unlocked(struct traffic_socket *socket,
 								     const struct traffic_socket *counted,
 								     const struct sock *sk, const struct tcp_sock *tcp,
 								     bool *is_whole)
 {
-	struct traffic_payload moved = streams_moved(socket, counted, sk, tcp);
+	u64 mark = socket->receive_mark;
+	struct traffic_payload moved;
 
-	*is_whole = READ(sk, __sk_common.skc_state) != TCP_CLOSE || !READ(sk, sk_lock.owned);
-	if (!*is_whole)
-		moved.received_bytes = 0;
 	barrier();
-	if (!READ(tcp, bytes_received))
-		moved.received_bytes = 0; /* the call has ended since */
+	moved = streams_moved(socket, counted, sk, tcp);
+	if (moved.received_bytes && READ(sk, __sk_common.skc_state) == TCP_CLOSE && READ(sk, sk_lock.owned)) {
+		moved.received_bytes = 0;
+		*is_whole = false;
+	}
+	barrier();
+	/* The call may have ended since, and another connection may have begun. */
+	if (!READ(tcp, bytes_received) || socket->receive_mark != mark)
+		moved.received_bytes = 0;
 	return moved;
 }
 

@@ -126,10 +126,10 @@ struct traffic_socket {
 	__u32 urgent_mark; /* kernel only: sequence number of the last urgent byte that recv() skipped */
 	__u32 flags; /* enum traffic_socket_flag */
 	struct traffic_owner owners[TRAFFIC_INLINE_OWNERS];
-	__u64 swept_mark; /* kernel only: activity() of the record that the last sweep wrote */
+	__u64 swept_mark; /* kernel only: activity() at the last record of a sweep */
 	__u64 unowned_sent_bytes; /* bytes of missed calls whose process is not known */
 	__u64 unowned_received_bytes;
-	__u32 send_start; /* kernel only: sequence numbers of the stream, see send.bpf.h; send_end is the other */
+	__u32 send_start; /* kernel only: where the stream begins, less the bytes counted before; see send.bpf.h */
 	__u32 network_namespace; /* inode number, as in /proc/PID/ns/net */
 	__u16 protocol; /* IPPROTO_* of the socket, 262 for MPTCP */
 	__u8 type; /* SOCK_STREAM, SOCK_DGRAM, SOCK_RAW … */
@@ -163,7 +163,7 @@ struct traffic_socket {
 	__u32 segments_received; /* tcp_sock.segs_in */
 	__u32 smoothed_rtt_us;
 	__u32 retransmitted_segments; /* tcp_sock.total_retrans */
-	__u32 send_end; /* kernel only */
+	__u32 send_end; /* kernel only: where the stream ended */
 	__u16 local_port; /* host byte order */
 	__u16 remote_port;
 	__u64 stream_sent; /* all bytes that TCP accepted, modulo 2^32, and TRAFFIC_STREAM_KNOWN */
@@ -201,12 +201,12 @@ struct traffic_socket {
 	 */
 	__u32 wire_is_estimated;
 	__u32 handshake_counted; /* kernel only: whether the wire bytes have the handshake of the present connection */
-	__u32 fences; /* kernel only, as are the two fields around the wire bytes */
-	__u64 record_lock; /* the serial while a program writes a record of this socket, see records.bpf.h */
+	__u32 fences; /* kernel only, see records.bpf.h */
+	__u64 record_lock; /* kernel only: the serial while a program writes a record of this socket, see records.bpf.h */
 	/* softirqs count here too, so these two have a line of their own */
 	struct traffic_wire wire_sent;
 	struct traffic_wire wire_received;
-	struct traffic_last_record last_record;
+	struct traffic_last_record last_record; /* kernel only */
 };
 
 _Static_assert(__builtin_offsetof(struct traffic_socket, serial) == 3 * 64 - 8, "the fourth line begins here");
