@@ -220,6 +220,21 @@ static __always_inline bool put_in_deferred(u64 key, const struct traffic_socket
 	return true;
 }
 
+/*
+ * How many places of `deferred` a payer may fill with sockets of this kind, with and without further owners together. If
+ * the last record may be lost with the daemon, the socket needs a record: fold_socket() subtracts what that one reported.
+ * Such sockets may fill a whole part. Others that the daemon lists fill half of it, and those that have no record a
+ * smaller part.
+ */
+static __always_inline u32 places_for(const struct traffic_socket *socket, bool is_listed)
+{
+	u32 part = fixed.deferred_limit / TRAFFIC_PARTS;
+
+	if (has_last_record(socket) && !outlives_daemon(&socket->last_record))
+		return part;
+	return is_listed ? part / 2 : fixed.deferred_limit / TRAFFIC_PARTS_FOR_UNRECORDED;
+}
+
 #ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
 /*
  * Puts a copy of the socket in `deferred`. The final record will have all that the copy has, and its flag tells the daemon
@@ -241,7 +256,7 @@ static __always_inline void leave_copy(struct traffic_socket *socket, struct tra
 	socket->record++;
 	if (further)
 		complete_record(further, socket);
-	if (!put_in_deferred(key, socket, further, payer, fixed.deferred_limit / TRAFFIC_PARTS))
+	if (!put_in_deferred(key, socket, further, payer, places_for(socket, true)))
 		return;
 	SET_BITS(socket->flags, TRAFFIC_SOCKET_LEFT_COPY);
 	/*
@@ -321,16 +336,10 @@ static __always_inline void leave_totals(struct traffic_socket *socket, struct t
 static __always_inline bool defer(struct traffic_socket *socket, struct traffic_further *further,
 				  struct traffic_payer *payer, bool is_recorded, bool must_have_record)
 {
-	/*
-	 * fold_socket() subtracts what a sweep reported: bytes that are lost if the daemon is killed before it
-	 * acknowledges that report. So sockets of this kind have the larger part, too.
-	 */
-	bool rows_may_lack_bytes = has_last_record(socket) && !outlives_daemon(&socket->last_record);
 	bool was_listed = is_recorded && !(socket->flags & TRAFFIC_SOCKET_LEFT_COPY);
-	u32 limit = fixed.deferred_limit /
-		    (rows_may_lack_bytes || was_listed ? TRAFFIC_PARTS : TRAFFIC_PARTS_FOR_UNRECORDED);
+	u32 limit = must_have_record ? 0 : places_for(socket, was_listed);
 
-	if (!put_in_deferred(record_key(socket->serial, further), socket, further, payer, must_have_record ? 0 : limit))
+	if (!put_in_deferred(record_key(socket->serial, further), socket, further, payer, limit))
 		return false;
 	COUNT_LOSS(closed_deferred, 1);
 	return true;

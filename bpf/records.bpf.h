@@ -22,9 +22,9 @@
 #include "socket.bpf.h"
 
 /*
- * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred`. For sockets
- * without a record so far, `deferred` is divided into TRAFFIC_PARTS_FOR_UNRECORDED smaller parts: such a part holds
- * about as many sockets as the daemon lists for a user.
+ * A user may fill one of TRAFFIC_PARTS parts of the ring, and one of TRAFFIC_PARTS parts of `deferred` (places_for()). For
+ * sockets without a record so far, `deferred` is divided into TRAFFIC_PARTS_FOR_UNRECORDED smaller parts: such a part
+ * holds about as many sockets as the daemon lists for a user.
  */
 
 /* Wakes the daemon before the next sweep only if the records in the ring take half of one user's part. */

@@ -130,6 +130,20 @@ extension LiveCaptureTests {
             #expect(counted == mover.moved && mover.moved.sent == 100 * UInt64(connections))
         }
 
+        /// Where ends may be missed, each of the others leaves a copy behind the ring.
+        @Test(
+            "a socket whose last report was not acknowledged has a record, though many others have closed",
+            SocketFlood.floods
+        )
+        func unacknowledgedAfterFlood() async throws {
+            let mover = try Mover()
+            let counted = try await self.countUnacknowledged(of: mover, connections: 3) {
+                try await $0.tell("churn 20000 100")
+                try await $0.tell("drop 3 0")
+            }
+            #expect(counted == mover.moved && mover.moved.sent == 100 * 20_003)
+        }
+
         @Test("what is pinned goes on without a daemon, and goes with its pins", SocketFlood.floods)
         func absence() async throws {
             let files = try BPFFileSystem()
