@@ -37,6 +37,12 @@ package enum CaptureLimits {
             ),
             StatedLimit(
                 of: "closed sockets in that map that had a record before",
+                user: deferred / parts / 2,
+                all: deferred,
+                beyond: "the rest of their bytes goes to the rows of their processes"
+            ),
+            StatedLimit(
+                of: "closed sockets in that map that have moved bytes since the last checkpoint",
                 user: deferred / parts,
                 all: deferred,
                 beyond: "the rest of their bytes goes to the rows of their processes"
