@@ -42,7 +42,7 @@ package enum CaptureLimits {
                 beyond: "the rest of their bytes goes to the rows of their processes"
             ),
             StatedLimit(
-                of: "closed sockets in that map that have moved bytes since the last checkpoint",
+                of: "closed sockets in that map whose last record is a sweep's since the last checkpoint",
                 user: deferred / parts,
                 all: deferred,
                 beyond: "the rest of their bytes goes to the rows of their processes"
