@@ -221,10 +221,8 @@ static __always_inline bool put_in_deferred(u64 key, const struct traffic_socket
 }
 
 /*
- * How many places of `deferred` a payer may fill with sockets of this kind, with and without further owners together. If
- * the last record may be lost with the daemon, the socket needs a record: fold_socket() subtracts what that one reported.
- * Such sockets may fill a whole part. Others that the daemon lists fill half of it, and those that have no record a
- * smaller part.
+ * How many places of `deferred` a payer may fill before such a socket is refused. If its last record may be lost with the
+ * daemon, a socket needs another one: fold_socket() subtracts what that one reported.
  */
 static __always_inline u32 places_for(const struct traffic_socket *socket, bool is_listed)
 {
@@ -238,13 +236,10 @@ static __always_inline u32 places_for(const struct traffic_socket *socket, bool 
 #ifndef SOCKETS_IN_HASH /* with SOCKETS_IN_HASH no socket leaves its totals early */
 /*
  * Puts a copy of the socket in `deferred`. The final record will have all that the copy has, and its flag tells the daemon
- * to pass over the copy. The copy has a key of its own, and no program removes or replaces it: the daemon may be reading
- * it.
- *
- * If there is no room, the socket leaves no copy. Call this between trylock_record() and unlock_record().
- *
- * A program has no room for a record on its stack, so the map takes the socket as it is. Its `stream_sent` is from the
- * last sweep, and the counters have grown since; the next sweep, or the end, sets it again.
+ * to pass over the copy. No program removes or replaces the copy, which has a key of its own: the daemon may be reading it.
+ * If there is no room, the socket leaves no copy. Call this between trylock_record() and unlock_record(). No program has
+ * room for a record on its stack, so the map takes the socket as it is. Its `stream_sent` is from the last sweep, and the
+ * counters have grown since; the next sweep, or the end, sets it again.
  */
 static __always_inline void leave_copy(struct traffic_socket *socket, struct traffic_further *further,
 				       struct traffic_payer *payer)

@@ -117,9 +117,8 @@ struct traffic_last_record {
 
 /*
  * In a cache line the kernel keeps 8 bytes of its own before this struct. The next 48 bytes are what a call reads and
- * writes: the marks, and the key and the counters of the first owner. Whether a socket is idle can be told from its
- * first three lines and from the line of the wire bytes: is_idle() in iterate.bpf.h. Each further line costs a sweep
- * over 100,000 sockets about 1 ms.
+ * writes: the marks, and the key and the counters of the first owner. The first three lines and that of the wire bytes
+ * tell whether a socket is idle (iterate.bpf.h). A further line costs a sweep over 100,000 sockets about 1 ms.
  */
 struct traffic_socket {
 	__u64 receive_mark; /* kernel only: TCP sequence up to which received bytes are counted, see receive.bpf.h */
@@ -142,7 +141,6 @@ struct traffic_socket {
 	__u8 is_shared;
 	__u8 state; /* TCP_ESTABLISHED … of net/tcp_states.h, also for protocols without a connection */
 	__u8 role; /* enum traffic_role */
-	/* Here the fourth line begins. */
 	/*
 	 * Unique among the sockets of one capture. The cookie is not unique: accepted MPTCP sockets have the cookie of
 	 * their listener, because mptcp_sk_clone_init() copies it (seen on 6.18).
