@@ -10,6 +10,9 @@ package struct SQLiteError: Error, CustomStringConvertible {
     /// The file is no database, or is damaged.
     package var isCorruption: Bool { self.code == SQLITE_CORRUPT || self.code == SQLITE_NOTADB }
 
+    /// The database lacks a table or a column that the program made.
+    package var isForeign: Bool { self.code == SQLITE_ERROR }
+
     /// A statement took longer than it may.
     package var isInterrupt: Bool { self.code == SQLITE_INTERRUPT }
 
