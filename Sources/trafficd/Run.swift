@@ -50,6 +50,12 @@ struct Run: AsyncParsableCommand {
     )
     var config: String?
 
+    @Flag(
+        help:
+            "Only say whether the configuration file is right, together with the other options given here, and end."
+    )
+    var checkConfig = false
+
     @Option(
         help: ArgumentHelp(
             "Directory for control.sock and the checkpoint; made if it is missing. \(Self.standard("runtime_directory"))",
@@ -234,6 +240,7 @@ struct Run: AsyncParsableCommand {
         }
         // With a file, loading it has found that.
         if let conflict = loaded.configuration.conflictOfOptions() { throw StartFailure(code: 64, message: conflict) }
+        if self.checkConfig { return print("the configuration is right") }
         let level = LogLevel(loaded.configuration.logLevel)
         LoggingSystem.bootstrap { LeveledLogHandler(label: $0, level: level) }
         let logger = Logger(label: "trafficd")

@@ -140,6 +140,20 @@ extension SurfaceTests {
                 both.error
                     == "\(file.path): error: with the options of trafficd: method lifecycle counts no packets: leave out wire audited\n"
             )
+            // systemctl reload asks so: of the file that the options name, and with all of them.
+            let check = try await Program.run(
+                Machine.programs.daemon,
+                ["run", "--config", file.path, "--method", "lifecycle", "--check-config"]
+            )
+            #expect(check.code == 78 && check.error == both.error)
+            let right = try await Program.run(
+                Machine.programs.daemon,
+                ["run", "--config", file.path, "--check-config"]
+            )
+            #expect(
+                right.code == 0 && String(decoding: right.output, as: UTF8.self) == "the configuration is right\n"
+                    && right.error.isEmpty
+            )
             let missing = try await Program.run(Machine.programs.daemon, ["run", "--config", "/nosuchfile.yaml"])
             #expect(missing.code == 78)
             #expect(missing.error == "/nosuchfile.yaml: error: can't read it: No such file or directory\n")
