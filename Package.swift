@@ -369,7 +369,8 @@ let package = Package(
         .executableTarget(
             name: "trafficcheck",
             dependencies: [
-                "GroundTruth", "TestSupport", "TrafficHistory", "TrafficDocuments", "TrafficModel",
+                "GroundTruth", "TestSupport", "TrafficHistory", "TrafficDocuments", "TrafficExport", "TrafficModel",
+                "TrafficQuery",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Tests/Tools/trafficcheck",

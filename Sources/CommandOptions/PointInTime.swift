@@ -36,7 +36,8 @@ public enum PointInTime: ExpressibleByArgument, Hashable, Sendable, CustomString
             ? halves[1].split(separator: ":", omittingEmptySubsequences: false).map { Self.number($0) } : [0, 0]
         guard day.count == 3, let year = day[0], let month = day[1], let dayOfMonth = day[2],
             2...3 ~= time.count, let hour = time[0], let minute = time[1], let second = time.count > 2 ? time[2] : 0,
-            1970...9999 ~= year, 1...12 ~= month, 1...31 ~= dayOfMonth, 0...23 ~= hour, 0...59 ~= minute,
+            1970...9999 ~= year, 1...12 ~= month, 1...Self.days(of: month, year) ~= dayOfMonth, 0...23 ~= hour,
+            0...59 ~= minute,
             0...59 ~= second
         else { return nil }
         self = .date(
@@ -50,12 +51,21 @@ public enum PointInTime: ExpressibleByArgument, Hashable, Sendable, CustomString
         )
     }
 
+    /// How many days a month has in the Gregorian calendar.
+    private static func days(of month: Int32, _ year: Int32) -> Int32 {
+        switch month {
+        case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
+    }
+
     private static func number(_ text: Substring) -> Int32? {
         1...4 ~= text.count && text.utf8.allSatisfy { 0x30...0x39 ~= $0 } ? Int32(text) : nil
     }
 
     /// - Parameter now: Seconds since 1970.
-    /// - Returns: Seconds since 1970. The 31st of a short month is in the next month, as mktime(3) has it.
+    /// - Returns: Seconds since 1970. A time of day that the clock skips is an hour later, as mktime(3) has it.
     public func seconds(now: Int64) -> Int64 {
         switch self {
         case .ago(let span): return max(0, now - Int64(min(span.seconds, 1e12)))

@@ -91,7 +91,7 @@ extension Problem {
         switch refusal {
         case .tooLong: self.init(status: .badRequest, detail: refusal.description)
         case .notKept: self.init(status: .notFound, detail: refusal.description)
-        case .unavailable: self.init(status: .serviceUnavailable, detail: refusal.description)
+        case .unavailable, .ended: self.init(status: .serviceUnavailable, detail: refusal.description)
         }
     }
 

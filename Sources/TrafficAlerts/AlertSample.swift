@@ -70,3 +70,25 @@ public enum AlertChange: Sendable, Hashable {
         }
     }
 }
+
+extension AlertChange {
+    /// The same change, with the name of the user.
+    ///
+    /// - Parameter userName: The name of a user; `nil` if it has none.
+    public func naming(_ userName: (UInt32) -> String?) -> AlertChange {
+        switch self {
+        case .began(let alert): .began(alert.naming(userName))
+        case .rose(let alert): .rose(alert.naming(userName))
+        case .ended(let alert): .ended(alert.naming(userName))
+        }
+    }
+}
+
+extension Alert {
+    /// As ``AlertChange/naming(_:)``.
+    public func naming(_ userName: (UInt32) -> String?) -> Alert {
+        var alert = self
+        alert.user = self.process?.uid.flatMap(userName)
+        return alert
+    }
+}

@@ -42,6 +42,8 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var match: String?
     /// Who breaks it. `nil`: all processes of the rule together.
     public var process: ProcessGroup?
+    /// The name of its user. `nil` if that is not known.
+    public var user: String?
     /// With which endpoint. `nil` for alerts about bytes.
     public var role: EndpointRole?
     public var host: String?
@@ -73,6 +75,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         kind: AlertKind,
         match: String? = nil,
         process: ProcessGroup? = nil,
+        user: String? = nil,
         role: EndpointRole? = nil,
         host: String? = nil,
         route: String? = nil,
@@ -89,7 +92,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         projectedBytes: UInt64? = nil
     ) {
         (self.rule, self.kind, self.match, self.since) = (rule, kind, match, since)
-        (self.process, self.role, self.host, self.route) = (process, role, host, route)
+        (self.process, self.user, self.role, self.host, self.route) = (process, user, role, host, route)
         (self.destination, self.bytes, self.bytesPerSecond) = (destination, bytes, bytesPerSecond)
         (self.requestsPerSecond, self.pastRequestsPerSecond) = (requestsPerSecond, pastRequestsPerSecond)
         (self.failedShare, self.repeatedShare) = (failedShare, repeatedShare)
@@ -100,7 +103,7 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var monthBytes: UInt64 { UInt64(min(max(0, self.bytesPerSecond) * 2_592_000, 0x1p63)) }
 
     package enum CodingKeys: String, CodingKey {
-        case rule, kind, match, process, role, host, route, destination, since, bytes
+        case rule, kind, match, process, user, role, host, route, destination, since, bytes
         case bytesPerSecond = "bytes_per_second"
         case requestsPerSecond = "requests_per_second"
         case pastRequestsPerSecond = "past_requests_per_second"
@@ -119,24 +122,30 @@ public struct Alert: Sendable, Decodable, Hashable {
 
 extension Alert {
     /// One line for the log. What programs named themselves has no control characters in it.
-    public var description: String {
+    public var description: String { self.text(inBits: false) }
+
+    /// ``description``, with all amounts in bytes or in bits.
+    public func text(inBits: Bool) -> String {
+        let (factor, unit, short) = inBits ? (UInt64(8), "bits", "Gbit") : (1, "bytes", "GB")
+        let amount = { (bytes: UInt64) in bytes *| factor }
         var text = self.rule
         if let process {
-            text += ": \(process.name)" + (process.uid.map { " of user \($0)" } ?? "")
+            text += ": \(process.name)" + ((self.user ?? process.uid.map { String($0) }).map { " of user \($0)" } ?? "")
         } else if let match {
             text += " of '\(match)'"
         }
         if let role, let host, let route { text += " as \(role.rawValue) of \(host) \(route)" }
         if let destination { text += " to \(destination)" }
-        text += " since \(self.since): \(self.bytes) bytes so far"
+        text += " since \(self.since): \(amount(self.bytes)) \(unit) so far"
         if let share = self.failedShare { text += ", \(Self.decimal(100 * share)) % failed" }
         if let share = self.repeatedShare { text += ", \(Self.decimal(100 * share)) % repeated" }
         if let rate = self.requestsPerSecond { text += ", \(Self.decimal(60 * rate)) requests a minute" }
         if let rate = self.pastRequestsPerSecond { text += ", at most \(Self.decimal(60 * rate)) a minute before" }
-        if let limitBytes, let stepPercent { text += ", \(stepPercent) % of \(limitBytes) reached" }
-        if let projectedBytes { text += ", \(projectedBytes) at the end if it goes on" }
-        let month = Self.decimal(Double(self.monthBytes) / 1e9)
-        return (text + ", \(Self.decimal(self.bytesPerSecond)) bytes/s, \(month) GB in 30 days at this rate").printable
+        if let limitBytes, let stepPercent { text += ", \(stepPercent) % of \(amount(limitBytes)) reached" }
+        if let projectedBytes { text += ", \(amount(projectedBytes)) at the end if it goes on" }
+        let rate = Self.decimal(self.bytesPerSecond * Double(factor))
+        let month = Self.decimal(Double(self.monthBytes) * Double(factor) / 1e9)
+        return (text + ", \(rate) \(unit)/s, \(month) \(short) in 30 days at this rate").printable
     }
 
     /// One digit after the point.

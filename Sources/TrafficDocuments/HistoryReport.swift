@@ -37,6 +37,11 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
     public var since: Timestamp
     /// The end of the report: of the question, or the time of the answer.
     public var until: Timestamp
+    /// Both as the host's clock showed them.
+    public var localSince: HostTime?
+    public var localUntil: HostTime?
+    /// Of the host at the time of the answer: `Europe/Berlin`. `nil` if it has no such name.
+    public var timeZone: String?
     /// The sums that were added up.
     public var level: HistoryLevel
     public var by: [HistoryDimension]
@@ -87,7 +92,11 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
 
     package enum CodingKeys: String, CodingKey {
         case schemaVersion = "schema_version"
-        case host, since, until, level, by
+        case host, since, until
+        case localSince = "local_since"
+        case localUntil = "local_until"
+        case timeZone = "time_zone"
+        case level, by
         case countedSeconds = "counted_seconds"
         case keptSince = "kept_since"
         case rows, others
@@ -100,33 +109,47 @@ public struct HistoryReport: Sendable, Decodable, Hashable {
 public struct HistoryRow: Sendable, Decodable, Hashable {
     /// Its beginning. `nil` for the whole time.
     public var time: Timestamp?
+    /// The same as the host's clock showed it.
+    public var localTime: HostTime?
     public var name: HistoryName
+    /// The name of ``HistoryName/uid``. `nil` if that is not known, and without one.
+    public var user: String?
     public var amounts: HistoryAmounts
 
-    public init(time: Timestamp? = nil, name: HistoryName, amounts: HistoryAmounts) {
-        self.time = time
+    public init(time: Timestamp? = nil, localTime: HostTime? = nil, name: HistoryName, amounts: HistoryAmounts) {
+        (self.time, self.localTime) = (time, localTime)
         self.name = name
         self.amounts = amounts
     }
 
-    public init(time: Timestamp? = nil, name: HistoryName, bytes: ByteCounts) {
-        self.init(time: time, name: name, amounts: .bytes(bytes))
+    package init(
+        time: Timestamp? = nil,
+        localTime: HostTime? = nil,
+        name: HistoryName,
+        user: String? = nil,
+        bytes: ByteCounts
+    ) {
+        self.init(time: time, localTime: localTime, name: name, amounts: .bytes(bytes))
+        self.user = user
     }
 
     /// Of sockets; nothing for other amounts.
     public var bytes: ByteCounts { self.amounts.ofSockets ?? ByteCounts() }
 
     package enum CodingKeys: String, CodingKey {
-        case time
+        case time, user
+        case localTime = "local_time"
     }
 
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
             time: try container.decodeIfPresent(Timestamp.self, forKey: .time),
+            localTime: try container.decodeIfPresent(HostTime.self, forKey: .localTime),
             name: try HistoryName(from: decoder),
             amounts: try HistoryAmounts(from: decoder)
         )
+        self.user = try container.decodeIfPresent(String.self, forKey: .user)
     }
 }
 

@@ -1,6 +1,7 @@
 public import TrafficModel
 
-/// What was moved in a month, for people who plan or pay by it. A month is one of the host's local time.
+/// What was moved in a month, for people who plan or pay by it. A month is one of the host's local time, as that was then:
+/// a month that is over keeps its beginning and end when the host gets another time zone.
 public struct MonthReport: Sendable, Decodable, Hashable {
     public var schemaVersion = Snapshot.currentSchemaVersion
     public var host: String
@@ -12,6 +13,11 @@ public struct MonthReport: Sendable, Decodable, Hashable {
     public var since: Timestamp
     /// The month's end, or the time of the answer.
     public var until: Timestamp
+    /// Both as the host's clock showed them.
+    public var localSince: HostTime?
+    public var localUntil: HostTime?
+    /// As ``HistoryReport/timeZone``.
+    public var timeZone: String?
     /// The time in which the daemon counted, and the rest of the time up to ``until``.
     public var countedSeconds: UInt64
     public var missingSeconds: UInt64
@@ -36,17 +42,26 @@ public struct MonthReport: Sendable, Decodable, Hashable {
     public struct Day: Sendable, Decodable, Hashable {
         /// Its beginning.
         public var time: Timestamp
+        /// The same as the host's clock showed it.
+        public var localTime: HostTime
         public var bytes: ByteCounts
 
-        public init(time: Timestamp, bytes: ByteCounts) { (self.time, self.bytes) = (time, bytes) }
+        public init(time: Timestamp, localTime: HostTime, bytes: ByteCounts) {
+            (self.time, self.localTime, self.bytes) = (time, localTime, bytes)
+        }
 
         package enum CodingKeys: String, CodingKey {
             case time
+            case localTime = "local_time"
         }
 
         public init(from decoder: any Decoder) throws {
             let container = try decoder.container(keyedBy: CodingKeys.self)
-            self.init(time: try container.decode(Timestamp.self, forKey: .time), bytes: try ByteCounts(from: decoder))
+            self.init(
+                time: try container.decode(Timestamp.self, forKey: .time),
+                localTime: try container.decode(HostTime.self, forKey: .localTime),
+                bytes: try ByteCounts(from: decoder)
+            )
         }
     }
 
@@ -135,6 +150,9 @@ public struct MonthReport: Sendable, Decodable, Hashable {
         case host, month, scope
         case addressClass = "class"
         case since, until
+        case localSince = "local_since"
+        case localUntil = "local_until"
+        case timeZone = "time_zone"
         case countedSeconds = "counted_seconds"
         case missingSeconds = "missing_seconds"
         case totals

@@ -47,6 +47,7 @@ extension Alert: Row {
         sink.word(CodingKeys.kind, self.kind)
         sink.text(CodingKeys.match, self.match)
         sink.optional(CodingKeys.process, self.process, blank: ProcessGroup(name: ""))
+        sink.text(CodingKeys.user, self.user)
         sink.word(CodingKeys.role, self.role)
         sink.text(CodingKeys.host, self.host)
         sink.text(CodingKeys.route, self.route)

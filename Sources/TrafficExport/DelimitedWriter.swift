@@ -5,11 +5,13 @@ import TrafficModel
 /// CSV (RFC 4180): each line ends with CRLF, and cells are quoted if they need quotes. If a text cell begins with `=`,
 /// `+`, `-`, `@`, tab or CR, a spreadsheet would take the text for a formula, so the cell gets a leading apostrophe.
 /// Otherwise any user of the host could name a process `=HYPERLINK(…)`, and a spreadsheet that opens the file would run
-/// it. Only texts are changed, never numbers. The other formats carry the text unchanged.
+/// it. Only texts are changed, never numbers. The other formats have no apostrophe.
 ///
 /// TSV, for `cut` and `awk`: each line ends with LF, and nothing is quoted. In a text, a tab is written as `\t`, a line
-/// feed as `\n`, a backslash as `\\` and any other control character as `\x1b`. So a row is always one line, and the
-/// name of a process can't send commands to a terminal.
+/// feed as `\n` and a backslash as `\\`. So a row is always one line.
+///
+/// Both write any other control character as `\x1b`, and what reorders a line as `\u202e`: the name of a process can't
+/// send commands to a terminal, nor look like another one.
 package struct DelimitedWriter {
     package enum Dialect {
         case csv, tsv
@@ -59,6 +61,12 @@ package struct DelimitedWriter {
 
     /// A control character as `\\x1b`: an output may end up on a terminal, which would obey.
     private mutating func append(_ scalar: Unicode.Scalar) {
+        if scalar.isBidirectionalControl {
+            let digits = String(scalar.value, radix: 16)
+            return self.bytes.append(
+                contentsOf: ("\\u" + String(repeating: "0", count: 4 - digits.count) + digits).utf8
+            )
+        }
         guard scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value) else {
             if let bytes = UTF8.encode(scalar) { self.bytes.append(contentsOf: bytes) }
             return

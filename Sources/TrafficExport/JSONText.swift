@@ -51,8 +51,9 @@ extension [UInt8] {
 
     /// A JSON string (RFC 8259 section 7), with its quotes.
     ///
-    /// Besides what JSON demands, this function escapes DEL, the C1 controls and the line separators U+2028 and U+2029.
-    /// So a line of NDJSON is one line for every reader, and the name of a process can't send commands to a terminal.
+    /// Besides what JSON demands, this function escapes DEL, the C1 controls, the line separators U+2028 and U+2029, and
+    /// what reorders a line. So a line of NDJSON is one line for every reader, and the name of a process can't send
+    /// commands to a terminal, nor look like another one.
     mutating func append(jsonString text: String) {
         self.append(ascii: "\"")
         if text.utf8.allSatisfy(\.isPlainInJSON) {
@@ -70,7 +71,7 @@ extension [UInt8] {
         case "\n": self.append(contentsOf: #"\n"#.utf8)
         case "\r": self.append(contentsOf: #"\r"#.utf8)
         case "\t": self.append(contentsOf: #"\t"#.utf8)
-        case "\0"..<" ", "\u{7f}"..."\u{9f}", "\u{2028}", "\u{2029}":
+        case _ where scalar.isEscapedInJSON:
             self.append(contentsOf: #"\u"#.utf8)
             for shift in stride(from: 12, through: 0, by: -4) {
                 let digit = UInt8(truncatingIfNeeded: scalar.value >> UInt32(shift) & 0xf)
@@ -81,12 +82,21 @@ extension [UInt8] {
     }
 }
 
+extension Unicode.Scalar {
+    fileprivate var isEscapedInJSON: Bool {
+        switch self {
+        case "\0"..<" ", "\u{7f}"..."\u{9f}", "\u{2028}", "\u{2029}": true
+        default: self.isBidirectionalControl
+        }
+    }
+}
+
 extension UInt8 {
-    /// Whether a text of such bytes only needs no escape. The bytes 0xc2 and 0xe2 begin U+0080…U+009F and U+2028, among
-    /// others.
+    /// Whether a text of such bytes only needs no escape. The bytes 0xc2, 0xd8 and 0xe2 begin U+0080…U+009F, U+061C and
+    /// U+2028, among others.
     fileprivate var isPlainInJSON: Bool {
         switch self {
-        case 0..<0x20, 0x22, 0x5c, 0x7f, 0xc2, 0xe2: false
+        case 0..<0x20, 0x22, 0x5c, 0x7f, 0xc2, 0xd8, 0xe2: false
         default: true
         }
     }

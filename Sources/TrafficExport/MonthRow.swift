@@ -40,6 +40,9 @@ extension MonthReport: Row {
         sink.text(CodingKeys.addressClass, self.addressClass)
         sink.time(CodingKeys.since, self.since)
         sink.time(CodingKeys.until, self.until)
+        sink.text(CodingKeys.localSince, self.localSince?.description)
+        sink.text(CodingKeys.localUntil, self.localUntil?.description)
+        sink.text(CodingKeys.timeZone, self.timeZone)
         sink.number(CodingKeys.countedSeconds, self.countedSeconds)
         sink.number(CodingKeys.missingSeconds, self.missingSeconds)
         sink.nested(CodingKeys.totals, self.totals)
@@ -53,10 +56,14 @@ extension MonthReport: Row {
 }
 
 extension MonthReport.Day: Row {
-    fileprivate static var blank: Self { Self(time: Timestamp(nanosecondsSinceEpoch: 0), bytes: ByteCounts()) }
+    fileprivate static var blank: Self {
+        let zero = Timestamp(nanosecondsSinceEpoch: 0)
+        return Self(time: zero, localTime: HostTime(zero, offset: 0), bytes: ByteCounts())
+    }
 
     func write(to sink: inout some FieldSink) {
         sink.time(CodingKeys.time, self.time)
+        sink.text(CodingKeys.localTime, self.localTime.description)
         self.bytes.write(to: &sink)
     }
 }

@@ -83,6 +83,7 @@ extension ProcessUsage: Row {
 extension ExitedUsage: Row {
     func write(to sink: inout some FieldSink) {
         self.group.write(to: &sink)
+        sink.text(CodingKeys.user, self.user)
         sink.number(CodingKeys.processes, self.processes)
         self.bytes.write(to: &sink)
         sink.number(CodingKeys.explained, self.explained)
@@ -152,6 +153,7 @@ extension HostDescription: Row {
         sink.text(CodingKeys.name, self.name)
         sink.text(CodingKeys.bootID, self.bootID)
         sink.text(CodingKeys.kernel, self.kernel)
+        sink.text(CodingKeys.timeZone, self.timeZone)
     }
 }
 
@@ -253,9 +255,10 @@ extension HistoryName: Row {
 extension HistoryRow: Row {
     func write(to sink: inout some FieldSink) {
         sink.time(CodingKeys.time, self.time)
+        sink.text(CodingKeys.localTime, self.localTime?.description)
         self.name.write(to: &sink)
+        sink.text(CodingKeys.user, self.user)
         self.amounts.writeBytes(to: &sink)
-        // Later than the rest, so that columns stay where they were.
         self.name.writeSubject(to: &sink)
         self.amounts.writeOthers(to: &sink)
     }

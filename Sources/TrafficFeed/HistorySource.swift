@@ -18,11 +18,14 @@ public enum HistoryRefusal: Error, Sendable, Hashable, CustomStringConvertible {
     /// It is about something of which history has nothing. The text says what.
     case notKept(String)
     case unavailable(String)
+    /// The daemon stops.
+    case ended
 
     public var description: String {
         switch self {
         case .tooLong(let text), .notKept(let text): text
         case .unavailable(let reason): "History can't be read now: \(reason)."
+        case .ended: "History can't be read now: trafficd stops."
         }
     }
 }

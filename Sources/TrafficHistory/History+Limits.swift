@@ -36,6 +36,14 @@ extension History {
                 )
             }
         }
+        limits.append(
+            StatedLimit(
+                of: "questions to history that wait; of root and the group together \(self.mostOfAdministrators)",
+                user: self.mostQuestions.ofUser,
+                all: self.mostQuestions.inAll,
+                beyond: "turned down, with the status 503"
+            )
+        )
         return limits
     }
 }

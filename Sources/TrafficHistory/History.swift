@@ -13,11 +13,17 @@ public import TrafficQuery
 public final class History: HistorySource {
     private enum Job {
         case minute(HistoryMinute)
-        /// - Parameters:
-        ///   - user: Whose question it is; `nil` if it is of one who may see all.
-        ///   - answer: Answers it.
-        case question(user: PayingUser?, answer: @Sendable (Result<HistoryStore, HistoryRefusal>) -> Void)
+        case question(of: Asker, answer: @Sendable (Result<HistoryStore, HistoryRefusal>) -> Void)
         case stop
+    }
+
+    /// Whose question it is. Each has places of its own among the questions that wait.
+    private enum Asker: Hashable {
+        /// For rules of alerts. It asks little at once, and goes first.
+        case daemon
+        /// Those who may see all.
+        case administrators
+        case user(PayingUser)
     }
 
     /// What this tells the daemon's log.
@@ -43,19 +49,38 @@ public final class History: HistorySource {
 
     /// Minutes that wait to be written. Beyond, the two oldest of a month become one.
     private static let mostUnwritten = 60
-    /// Questions that wait: of a user, and in all. Beyond, they are turned down.
-    private static let mostQuestions = (ofUser: 4, inAll: 32)
-    private static let busy = HistoryRefusal.unavailable("too many questions at once, or the daemon stops")
+    /// Questions that wait: of a user, and of all users. Beyond, they are turned down.
+    static let mostQuestions = UserLimit(8, inAll: 32)
+    /// Those of all administrators. One view of the page asks three.
+    static let mostOfAdministrators = 64
+    private static let busy = HistoryRefusal.unavailable("too many questions wait; ask again in some seconds")
 
     private struct Queue {
         var jobs: [Job] = []
         /// The thread takes no further jobs.
         var isClosed = false
 
-        /// Questions come last: a minute waits for one question at most.
+        /// Questions of others come last: a minute, or the daemon, waits for one of them at most.
         mutating func takeNext() -> Job? {
-            let first = self.jobs.firstIndex { if case .question = $0 { false } else { true } }
+            let first = self.jobs.firstIndex {
+                switch $0 {
+                case .minute, .stop, .question(of: .daemon, answer: _): true
+                case .question: false
+                }
+            }
             return self.jobs.isEmpty ? nil : self.jobs.remove(at: first ?? 0)
+        }
+
+        func hasRoom(for asker: Asker) -> Bool {
+            let askers = self.jobs.compactMap { if case .question(let asker, _) = $0 { asker } else { nil } }
+            let own = askers.count { $0 == asker }
+            switch asker {
+            case .daemon: return true
+            case .administrators: return own < History.mostOfAdministrators
+            case .user:
+                let ofUsers = askers.count { if case .user = $0 { true } else { false } }
+                return own < History.mostQuestions.ofUser && ofUsers < History.mostQuestions.inAll
+            }
         }
     }
 
@@ -114,22 +139,33 @@ public final class History: HistorySource {
     public func keep(_ retention: HistoryRetention) { self.retention.withLock { $0 = retention } }
 
     public func answer(_ question: HistoryQuestion) async throws -> HistoryReport {
+        try await self.answer(question, to: question.uid.map { .user(PayingUser($0)) } ?? .administrators)
+    }
+
+    /// The daemon asks.
+    ///
+    /// - Throws: ``HistoryRefusal``.
+    public func answerDaemon(_ question: HistoryQuestion) async throws -> HistoryReport {
+        try await self.answer(question, to: .daemon)
+    }
+
+    private func answer(_ question: HistoryQuestion, to asker: Asker) async throws -> HistoryReport {
         let (host, userName) = (self.host, self.userName)
-        return try await self.ask(question.uid) {
+        return try await self.ask(asker) {
             try $0.report(question, host: host, now: Int64(time(nil)), userName: userName)
         }
     }
 
     public func answer(_ question: MonthQuestion) async throws -> MonthReport {
         let host = self.host
-        return try await self.ask(nil) { try $0.report(question, host: host, now: Int64(time(nil))) }
+        return try await self.ask(.administrators) { try $0.report(question, host: host, now: Int64(time(nil))) }
     }
 
     /// What it says of each endpoint's last days.
     ///
     /// - Throws: ``HistoryRefusal``.
     public func pasts(of endpoints: [ServiceEndpoint]) async throws -> [ServiceEndpoint: EndpointPast] {
-        try await self.ask(nil) { store in
+        try await self.ask(.daemon) { store in
             try store.file.limited(seconds: store.patience) {
                 try store.pasts(of: endpoints, now: Int64(time(nil)))
             }
@@ -141,34 +177,26 @@ public final class History: HistorySource {
     /// - Returns: An answer for each, in the same order.
     /// - Throws: ``HistoryRefusal``.
     package func learn(_ contacts: [Contact], at time: Timestamp) async throws -> [ContactAnswer] {
-        try await self.ask(nil) { try $0.learn(contacts, at: time.seconds) }
+        try await self.ask(.daemon) { try $0.learn(contacts, at: time.seconds) }
     }
 
-    /// - Parameters:
-    ///   - uid: Whose question it is; `nil` if it is of one who may see all.
-    ///   - question: Called on the history's own thread.
+    /// - Parameter question: Called on the history's own thread.
     private func ask<Answer: Sendable>(
-        _ uid: UInt32?,
+        _ asker: Asker,
         _ question: @escaping @Sendable (HistoryStore) throws -> Answer
     ) async throws -> Answer {
-        let user = uid.map(PayingUser.init)
-        return try await withCheckedThrowingContinuation { continuation in
-            let isAccepted = self.queue.withLock { queue in
-                let waiting = queue.jobs.compactMap {
-                    if case .question(let other, _) = $0 { other } else { nil as PayingUser?? }
-                }
-                // Other users together can't keep out those who may see all.
-                guard !queue.isClosed, uid == nil || waiting.count < Self.mostQuestions.inAll,
-                    waiting.count(where: { $0 == user }) < Self.mostQuestions.ofUser
-                else { return false }
+        try await withCheckedThrowingContinuation { continuation in
+            let refusal = self.queue.withLock { queue -> HistoryRefusal? in
+                if queue.isClosed { return .ended }
+                guard queue.hasRoom(for: asker) else { return Self.busy }
                 queue.jobs.append(
-                    .question(user: user) { store in
+                    .question(of: asker) { store in
                         continuation.resume(with: Result { try Self.answer(question, from: store) })
                     }
                 )
-                return true
+                return nil
             }
-            guard isAccepted else { return continuation.resume(throwing: Self.busy) }
+            if let refusal { return continuation.resume(throwing: refusal) }
             self.filled.signal()
         }
     }
@@ -239,7 +267,7 @@ public final class History: HistorySource {
             return queue.jobs
         }
         for job in rest {
-            if case .question(_, let answer) = job { answer(.failure(Self.busy)) }
+            if case .question(_, let answer) = job { answer(.failure(.ended)) }
         }
     }
 

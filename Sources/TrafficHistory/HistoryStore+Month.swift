@@ -14,23 +14,69 @@ extension HistoryStore {
         }
         guard month <= present else { throw HistoryRefusal.notKept("The month \(month) has not begun.") }
         try self.checkKept(question.part)
-        let start = month.start
-        let end = HistoryLevel.month.end(of: start)
-        if month < present { try self.checkKept(month, before: end) }
+        let span = try self.span(of: month, isPresent: month == present)
+        if month < present { try self.checkKept(month, before: span.end.time) }
+        let until = min(now, span.end.time)
         var report = MonthReport(
             host: host,
             month: month,
-            since: Timestamp(seconds: start),
-            until: Timestamp(seconds: min(now, end))
+            since: Timestamp(seconds: span.start.time),
+            until: Timestamp(seconds: until)
         )
+        report.localSince = span.start.local
+        report.localUntil = until == span.end.time ? span.end.local : HostTime(of: until)
+        report.timeZone = HostTime.zoneName
         switch question.part {
         case .total: break
         case .scope(let scope): report.scope = scope.rawValue
         case .class(let name): report.addressClass = name
         }
-        try self.addSums(to: &report, question.part, start..<end, now)
-        try self.addRates(to: &report, question, start..<end, now)
+        try self.addSums(to: &report, question.part, span, now)
+        try self.addRates(to: &report, question, span.start.time..<span.end.time, now)
         return report
+    }
+
+    /// When a month of the host began and ended, by the clock that the host had then.
+    private struct Span {
+        /// A time, and how far the host's clock was from UTC: both in seconds.
+        struct Edge {
+            var time: Int64
+            var offset: Int64
+
+            var local: HostTime { HostTime(Timestamp(seconds: self.time), offset: self.offset) }
+        }
+
+        var start: Edge
+        var end: Edge
+        /// The beginnings of the sums: several if the host got another time zone.
+        var sums: [Int64]
+    }
+
+    private func span(of month: CalendarMonth, isPresent: Bool) throws(SQLiteError) -> Span {
+        var sums: [(start: Span.Edge, end: Span.Edge)] = []
+        try self.file.run(
+            "SELECT time, offset, until, until_offset FROM counted WHERE level = ? ORDER BY time",
+            [.text(HistoryLevel.month.rawValue)]
+        ) { row in
+            func edge(_ column: Int32) -> Span.Edge {
+                Span.Edge(time: (row.number(column) ?? 0) * 60, offset: row.number(column + 1) ?? 0)
+            }
+            sums.append((edge(0), edge(2)))
+        }
+        func edge(_ time: Int64) -> Span.Edge { Span.Edge(time: time, offset: HostTime.offset(at: time)) }
+        let own = sums.filter { $0.start.local.month == month.description }
+        let (start, end) = (edge(month.start), edge(HistoryLevel.month.end(of: month.start)))
+        guard let first = own.first, let last = own.last else { return Span(start: start, end: end, sums: []) }
+        let isEarlier = isPresent && start.time < first.start.time
+        var span = Span(
+            start: isEarlier ? start : first.start,
+            end: isPresent ? end : last.end,
+            sums: own.map(\.start.time)
+        )
+        // Of a host that went east, the next month began before this one would have ended.
+        let next = sums.first { $0.start.time > last.start.time && $0.start.local.month != month.description }
+        if let next, next.start.time < span.end.time { span.end = next.start }
+        return span
     }
 
     /// - Throws: ``HistoryRefusal`` for a class of which there are no sums.
@@ -60,32 +106,42 @@ extension HistoryStore {
     private func addSums(
         to report: inout MonthReport,
         _ part: MonthQuestion.Part,
-        _ month: Range<Int64>,
+        _ month: Span,
         _ now: Int64
     ) throws(SQLiteError) {
-        let elapsed = UInt64(clamping: min(now, month.upperBound) - month.lowerBound)
+        let elapsed = UInt64(clamping: min(now, month.end.time) - month.start.time)
         let level = SQLiteFile.Value.text(HistoryLevel.month.rawValue)
-        let counted = UInt64(
-            clamping: try self.file.number(
-                "SELECT sum(seconds) FROM counted WHERE level = ? AND time >= ? AND time < ?",
-                [level, .number(month.lowerBound / 60), .number(month.upperBound / 60)]
-            )
-        )
+        var (counted, totals): (UInt64, ByteCounts) = (0, ByteCounts())
+        for start in month.sums {
+            counted
+                +|= UInt64(
+                    clamping: try self.file.number(
+                        "SELECT seconds FROM counted WHERE level = ? AND time = ?",
+                        [level, .number(start / 60)]
+                    )
+                )
+            for sum in try self.sums(.month, part, start..<start + 60) { totals += sum.bytes }
+        }
         (report.countedSeconds, report.missingSeconds) = (counted, elapsed -| counted)
-        // More than one sum if the machine was in another time zone.
-        let totals = try self.sums(.month, part, month).reduce(ByteCounts()) { $0 + $1.bytes }
         report.totals = totals
         if counted >= MonthReport.leastSeconds {
             report.dailyAverage = totals.scaled(by: 86_400, outOf: counted)
-            let rest = UInt64(clamping: month.upperBound - now)
+            let rest = UInt64(clamping: month.end.time - now)
             if rest > 0 { report.projection = totals + totals.scaled(by: rest, outOf: counted) }
         }
-        guard try self.removedBefore(.day) <= month.lowerBound else { return }
+        guard try self.removedBefore(.day) <= month.start.time else { return }
         // Of days with as much, the first.
-        let top = try self.sums(.day, part, month).reduce(nil as (time: Int64, bytes: ByteCounts)?) { top, day in
+        let days = try self.sums(.day, part, month.start.time..<month.end.time)
+        let top = days.reduce(nil as (time: Int64, bytes: ByteCounts)?) { top, day in
             day.bytes.payload.total > top?.bytes.payload.total ?? 0 ? day : top
         }
-        report.topDay = top.map { MonthReport.Day(time: Timestamp(seconds: $0.time), bytes: $0.bytes) }
+        guard let top else { return }
+        let offset = try self.file.number(
+            "SELECT offset FROM counted WHERE level = ? AND time = ?",
+            [.text(HistoryLevel.day.rawValue), .number(top.time / 60)]
+        )
+        let time = Timestamp(seconds: top.time)
+        report.topDay = MonthReport.Day(time: time, localTime: HostTime(time, offset: offset), bytes: top.bytes)
     }
 
     private func addRates(

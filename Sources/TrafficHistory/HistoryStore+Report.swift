@@ -19,12 +19,12 @@ extension HistoryStore {
         let level = try question.bucket ?? self.shortestLevel(since: asked, by: question.divisions)
         let until = question.until.map { $0.seconds } ?? now + 1
         // What is older was removed, and would look like a time without traffic.
-        let since = max(level.start(of: asked), try self.removedBefore(level))
+        let since = max(try self.begin(of: level, at: asked), try self.removedBefore(level))
         var report = HistoryReport(
             host: host,
             since: Timestamp(seconds: since),
-            // The last sum counts whole.
-            until: Timestamp(seconds: min(level.end(of: level.start(of: until -| 1)), now)),
+            // The last sum counts whole. If the question is about the future, the time is empty.
+            until: Timestamp(seconds: max(since, min(level.end(of: level.start(of: until -| 1)), now))),
             level: level,
             by: question.by
         )
@@ -39,7 +39,36 @@ extension HistoryStore {
         try self.file.limited(seconds: self.patience) {
             try self.answer(question, level, range, passing: try self.passing(question, userName), &report)
         }
+        try self.addLocalTimes(to: &report, range)
+        report.addUserNames(userName)
         return report
+    }
+
+    /// The beginning of the first sum that has a part of the minute, hour, day or month in which `time` lies. It may be
+    /// earlier than that, if the host had another time zone then.
+    private func begin(of level: HistoryLevel, at time: Int64) throws(SQLiteError) -> Int64 {
+        let start = level.start(of: time)
+        let first = try self.file.number(
+            "SELECT min(time) FROM counted WHERE level = ? AND time > ? AND time < ?",
+            [.text(level.rawValue), .number((start - level.shortest) / 60), .number(start / 60)]
+        )
+        return first == 0 ? start : first * 60
+    }
+
+    private func addLocalTimes(to report: inout HistoryReport, _ range: [SQLiteFile.Value]) throws(SQLiteError) {
+        var offsets: [Int64: Int64] = [:]
+        try self.file.run(
+            "SELECT time, offset FROM counted WHERE level = ? AND time >= ? AND time < ?",
+            [.text(report.level.rawValue)] + range
+        ) { row in
+            if let time = row.number(0) { offsets[time * 60] = row.number(1) }
+        }
+        func local(_ time: Timestamp) -> HostTime {
+            HostTime(time, offset: offsets[time.seconds] ?? HostTime.offset(at: time.seconds))
+        }
+        for index in report.rows.indices { report.rows[index].localTime = report.rows[index].time.map(local) }
+        (report.localSince, report.localUntil) = (local(report.since), HostTime(of: report.until.seconds))
+        report.timeZone = HostTime.zoneName
     }
 
     /// The names of the whole time come first, and then the times of those that get rows, as many as an answer has room
@@ -230,6 +259,20 @@ extension HistoryStore {
 
     /// Of one answer. About 200 bytes each.
     static let mostRows = 100_000
+}
+
+extension HistoryReport {
+    /// To ask for the names of more users may take long, where a directory service has them.
+    private static let mostUserNames = 200
+
+    fileprivate mutating func addUserNames(_ userName: (UInt32) -> String?) {
+        var names: [UInt32: String?] = [:]
+        for index in self.rows.indices {
+            guard let uid = self.rows[index].name.uid else { continue }
+            if names[uid] == nil, names.count < Self.mostUserNames { names[uid] = .some(userName(uid)) }
+            self.rows[index].user = names[uid] ?? nil
+        }
+    }
 }
 
 extension SQLiteFile.Row {

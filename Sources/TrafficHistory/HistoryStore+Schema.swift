@@ -4,7 +4,7 @@ import TrafficModel
 
 extension HistoryStore {
     /// Until release 0.1.0 other tables take another number here, as in early builds. From then on, raise ``version``.
-    static let application: Int64 = 0x7472_6665  // "trfe"
+    static let application: Int64 = 0x7472_6666  // "trff"
     /// The daemon refuses a file of a higher version.
     static let version: Int64 = 1
 
@@ -19,8 +19,8 @@ extension HistoryStore {
                 CREATE TABLE removed (level TEXT PRIMARY KEY, before INTEGER NOT NULL) WITHOUT ROWID;
                 CREATE TABLE series (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, name TEXT NOT NULL,
                     executable TEXT, uid INTEGER, unit TEXT, container TEXT, role TEXT, host TEXT, route TEXT);
-                CREATE TABLE counted (level TEXT, time INTEGER, seconds INTEGER NOT NULL, PRIMARY KEY (level, time))
-                    WITHOUT ROWID;
+                CREATE TABLE counted (level TEXT, time INTEGER, seconds INTEGER NOT NULL, offset INTEGER NOT NULL,
+                    until INTEGER NOT NULL, until_offset INTEGER NOT NULL, PRIMARY KEY (level, time)) WITHOUT ROWID;
                 """
             )
             try self.file.run("INSERT INTO machine (id) VALUES (?)", [.text(machine)])

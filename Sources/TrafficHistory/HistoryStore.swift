@@ -8,6 +8,9 @@ import TrafficModel
 /// Each level has tables with a row for each time and series: one for sums of bytes, one for endpoints, one for
 /// interfaces. For each series, a minute adds to one row of each level that has this series, so there is no later work that
 /// could be forgotten or done twice. Times are minutes since 1970.
+///
+/// Each sum keeps its beginning, its end, and how far the host's clock was from UTC: a host that gets another time zone
+/// begins other days and months, and those of before stay what they were.
 package final class HistoryStore {
     let file: SQLiteFile
     var retention: HistoryRetention
@@ -101,12 +104,15 @@ package final class HistoryStore {
         // In the order of the table: SQLite fills its pages then.
         let ordered = sums.sorted { $0.key.id < $1.key.id }
         for level in HistoryLevel.allCases {
-            let time = level.start(of: minute.time) / 60
+            let start = level.start(of: minute.time)
+            let (time, end) = (start / 60, level.end(of: start))
             try self.file.run(
                 """
-                INSERT INTO counted VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET seconds = seconds + excluded.seconds
+                INSERT INTO counted VALUES (?, ?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET seconds = seconds + excluded.seconds
                 """,
                 [.text(level.rawValue), .number(time), .number(Int64(clamping: minute.countedSeconds))]
+                    + [.number(HostTime.offset(at: start)), .number(end / 60), .number(HostTime.offset(at: end))]
             )
             // Once for all series: to make the text takes longer than to run it.
             let additions = HistorySeries.Kind.allCases.reduce(into: [:]) { $0[$1] = $1.addition(level) }

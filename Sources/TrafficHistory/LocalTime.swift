@@ -1,6 +1,6 @@
 import Glibc
 package import TrafficDocuments
-import TrafficModel
+package import TrafficModel
 
 extension HistoryLevel {
     /// The beginning of the minute, 5 minutes, hour, day or month in which `time` lies, in the host's local time.
@@ -38,6 +38,49 @@ extension HistoryLevel {
         case .day: self.start(of: start + 26 * 3_600)
         case .month: self.start(of: start + 32 * 86_400)
         }
+    }
+}
+
+extension HistoryLevel {
+    /// No minute, 5 minutes, hour, day or month is shorter: seconds.
+    var shortest: Int64 {
+        switch self {
+        case .minute: 60
+        case .fiveMinutes: 300
+        case .hour: 3_600
+        case .day: 23 * 3_600
+        case .month: 28 * 86_400 - 3_600
+        }
+    }
+}
+
+extension HostTime {
+    /// In the host's time zone.
+    ///
+    /// - Parameter time: Seconds since 1970.
+    init(of time: Int64) { self.init(Timestamp(seconds: time), offset: Self.offset(at: time)) }
+
+    /// - Returns: Seconds east of UTC at that time in the host's time zone.
+    static func offset(at time: Int64) -> Int64 {
+        var (seconds, local) = (time_t(time), tm())
+        guard unsafe localtime_r(&seconds, &local) != nil else { return 0 }
+        return Int64(local.tm_gmtoff)
+    }
+
+    /// The name of the host's time zone in the IANA database. `nil` if `TZ` (tzset(3)) or `/etc/localtime` has no such name.
+    package static var zoneName: String? {
+        if let zone = unsafe getenv("TZ") {
+            let text = unsafe String(cString: zone)
+            let name = text.hasPrefix(":") ? String(text.dropFirst()) : text
+            // Without a name, or with one that is not known, glibc takes UTC.
+            if name.isEmpty { return "UTC" }
+            let isPath = name.hasPrefix("/") || name.utf8.contains(UInt8(ascii: "."))
+            return !isPath && access("/usr/share/zoneinfo/\(name)", R_OK) == 0 ? name : nil
+        }
+        guard let path = unsafe realpath("/etc/localtime", nil) else { return "UTC" }
+        defer { unsafe free(path) }
+        let parts = unsafe String(cString: path).split(separator: "/zoneinfo/")
+        return parts.count == 2 ? String(parts[1]) : nil
     }
 }
 

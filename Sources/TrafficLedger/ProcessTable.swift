@@ -221,7 +221,13 @@ struct ProcessTable: Sendable, Codable {
     // MARK: Readers
 
     /// What processes moved that are no longer listed.
-    var exited: [ExitedUsage] { self.groups.exited }
+    var exited: [ExitedUsage] {
+        self.groups.exited.map { usage in
+            var usage = usage
+            usage.user = usage.group.uid.flatMap { self.userNames[$0] }
+            return usage
+        }
+    }
 
     /// How many processes of each group are no longer listed.
     var endedProcesses: [ProcessGroup: Int] { self.groups.endedProcesses }

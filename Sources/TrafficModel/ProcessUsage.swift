@@ -127,13 +127,22 @@ public struct ProcessUsage: Sendable, Decodable, Hashable {
 public struct ExitedUsage: Sendable, Decodable, Hashable {
     /// A user's group `_other` has the processes that were too many to tell apart.
     public var group: ProcessGroup
+    /// The name of the group's user. `nil` if it is not known, and for processes of several users.
+    public var user: String?
     public var processes: Int
     public var bytes: ByteCounts
     /// See ``ProcessUsage/explained``.
     public var explained: UInt64
 
-    public init(group: ProcessGroup, processes: Int = 0, bytes: ByteCounts = ByteCounts(), explained: UInt64 = 0) {
+    public init(
+        group: ProcessGroup,
+        user: String? = nil,
+        processes: Int = 0,
+        bytes: ByteCounts = ByteCounts(),
+        explained: UInt64 = 0
+    ) {
         self.group = group
+        self.user = user
         self.processes = processes
         self.bytes = bytes
         self.explained = explained
@@ -142,7 +151,7 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
     public var unattributed: UInt64 { self.bytes.payload.unattributed(explained: self.explained) }
 
     package enum CodingKeys: String, CodingKey {
-        case processes
+        case user, processes
         case explained = "explained_bytes"
         case unattributed = "unattributed_bytes"
     }
@@ -150,6 +159,7 @@ public struct ExitedUsage: Sendable, Decodable, Hashable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.group = try ProcessGroup(from: decoder)
+        self.user = try container.decodeIfPresent(String.self, forKey: .user)
         self.processes = try container.decode(Int.self, forKey: .processes)
         self.bytes = try ByteCounts(from: decoder)
         self.explained = try container.decode(UInt64.self, forKey: .explained)

@@ -84,17 +84,22 @@ public struct HostDescription: Sendable, Decodable, Hashable {
     public var bootID: String
     /// `uname -r`.
     public var kernel: String
+    /// The host's time zone by its name in the IANA database, `Europe/Berlin`: whose hours, days and months history has.
+    /// `nil` if it has no such name.
+    public var timeZone: String?
 
-    public init(name: String, bootID: String, kernel: String) {
+    public init(name: String, bootID: String, kernel: String, timeZone: String? = nil) {
         self.name = name
         self.bootID = bootID
         self.kernel = kernel
+        self.timeZone = timeZone
     }
 
     package enum CodingKeys: String, CodingKey {
         case name
         case bootID = "boot_id"
         case kernel
+        case timeZone = "time_zone"
     }
 }
 

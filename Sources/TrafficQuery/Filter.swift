@@ -164,15 +164,15 @@ public struct Filter: Sendable, Hashable {
     }
 
     /// Whether the row of a group's ended processes passes. A term about anything that the row does not say does not
-    /// hold, and holds if it is negated: a pid, a user by name, sockets, exchanges, rates.
+    /// hold, and holds if it is negated: a pid, a cgroup, sockets, exchanges, rates.
     func matches(_ exited: ExitedUsage) -> Bool {
         self.terms.allSatisfy { term in
             term.holds {
                 switch $0 {
-                case .process(let condition): condition.matches(exited.group) { _ in nil }
+                case .process(let condition): condition.matches(exited.group) { _ in exited.user }
                 case .socket, .exchange: false
                 case .amount(let condition): condition.matches(exited.bytes, nil)
-                case .word(let condition): condition.matches(exited.group) { _ in nil }
+                case .word(let condition): condition.matches(exited.group) { _ in exited.user }
                 }
             }
         }

@@ -16,7 +16,6 @@ package struct RecordedAlerts {
     package private(set) var alerts: [Alert] = []
     /// Rules that need history: a recording of some minutes can't tell the bytes of a month, or what was before.
     package private(set) var unjudged: [AlertRule]
-    private var users: [UInt32: String] = [:]
 
     /// A daemon makes a sample every 5 seconds. A tick may come a little early.
     private static let interval: UInt64 = 4_500_000_000
@@ -49,11 +48,13 @@ package struct RecordedAlerts {
                     endpoints: growth.byEndpoint
                 )
                 let changes = book.add(sample) { sums.users[$0] }
-                self.events += changes.map { Event(time: balance.takenAt, change: $0) }
+                self.events += changes.map { change in
+                    Event(time: balance.takenAt, change: change.naming { sums.users[$0] })
+                }
             }
             last = balance
         }
-        (self.alerts, self.users) = (book.alerts, sums.users)
+        self.alerts = book.alerts.map { $0.naming { sums.users[$0] } }
     }
 
     /// The events as followers of a daemon get them. The recording is their origin: whoever replays it with the same rules
@@ -66,7 +67,4 @@ package struct RecordedAlerts {
             return AlertNotice(of: event.change, host: host, position: position, at: event.time)
         }
     }
-
-    /// The name of a user, as the recording has it.
-    package func user(_ uid: UInt32) -> String? { self.users[uid] }
 }

@@ -71,5 +71,5 @@ package struct RecordedHistory {
     }
 
     /// The name of a user, as the recording has it.
-    package func user(_ uid: UInt32) -> String? { self.users[uid] }
+    private func user(_ uid: UInt32) -> String? { self.users[uid] }
 }

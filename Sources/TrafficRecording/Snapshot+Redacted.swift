@@ -6,10 +6,12 @@ extension Snapshot {
     package func redacted(_ pseudonyms: Pseudonyms) -> Snapshot {
         var result = self
         result.host.name = "host-" + pseudonyms.text(.host, self.host.name)
+        result.host.timeZone = nil
         result.host.bootID = pseudonyms.text(.boot, self.host.bootID)
         result.processes = self.processes?.map { $0.redacted(pseudonyms) }
         result.exited = self.exited?.map { usage in
             var usage = usage
+            if let uid = usage.group.uid { usage.user = usage.user.map { pseudonyms.user($0, uid: uid) } }
             usage.group = usage.group.redacted(pseudonyms)
             return usage
         }

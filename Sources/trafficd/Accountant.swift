@@ -17,7 +17,11 @@ final class Accountant {
     private let source: any CaptureSource
     private let resolver: ProcessResolver
     private let inbox: ReportInbox
-    private let host = HostFacts.description()
+    private let host = {
+        var host = HostFacts.description()
+        host.timeZone = HostTime.zoneName
+        return host
+    }()
     private let daemon: DaemonDescription
     /// An earlier daemon may have begun to count.
     private let countingSince: Timestamp

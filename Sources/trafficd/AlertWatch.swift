@@ -33,8 +33,6 @@ final class AlertWatch: AlertSource {
         /// Those who follow.
         var followers: [UInt64: AsyncStream<Void>.Continuation] = [:]
         var lastFollower: UInt64 = 0
-        /// The daemon ends, and history answers no more.
-        var isStopped = false
         /// Questions to history about bytes are under way.
         var isAsking = false
         /// The same of questions about the past.
@@ -88,12 +86,7 @@ final class AlertWatch: AlertSource {
         }
     }
 
-    func stop() {
-        self.hand {
-            $0.work.isOver = true
-            $0.isStopped = true
-        }
-    }
+    func stop() { self.hand { $0.work.isOver = true } }
 
     func alerts() -> AlertReport {
         let (rules, alerts) = self.state.withLock { ($0.rules, $0.alerts) }
@@ -151,8 +144,9 @@ final class AlertWatch: AlertSource {
             if work.rules != nil || work.hasMinute { self.ask(book.rules) }
             // Not after a question that failed: the next sample tries again.
             if work.sample != nil || !work.answers.isEmpty { self.ask(about: book.question) }
-            let alerts = book.alerts
-            let followers = self.state.withLock { state in
+            changes = changes.map { $0.naming { self.names[$0] } }
+            let alerts = book.alerts.map { $0.naming { self.names[$0] } }
+            let followers = self.state.withLock { [changes] state in
                 state.alerts = alerts
                 state.journal.add(changes, at: .now)
                 return changes.isEmpty ? [] : Array(state.followers.values)
@@ -206,7 +200,7 @@ final class AlertWatch: AlertSource {
             } catch {
                 let isNews = self.state.withLock { state in
                     defer { (state.isAskingContacts, state.lacksContacts) = (false, true) }
-                    return !state.lacksContacts && !state.isStopped
+                    return !state.lacksContacts && !error.isEndOfDaemon
                 }
                 guard isNews else { return }
                 self.logger.warning("alerts about new destinations wait until history answers: \(error)")
@@ -232,11 +226,11 @@ final class AlertWatch: AlertSource {
                 do {
                     let sums = try await history.sums(of: rule, since: minute, at: .now)
                     self.hand { $0.work.sums += sums.map { ($0, rule) } }
-                } catch  where !self.state.withLock(\.isStopped) {
+                } catch  where error.isEndOfDaemon {
+                    return
+                } catch {
                     self.state.withLock { $0.unanswered[rule.name] = minute }
                     self.logger.warning("alert \(rule.name) is not judged, and will be after the next minute: \(error)")
-                } catch {
-                    return
                 }
             }
             // A minute that ended meanwhile must not wait for the next one.
@@ -262,13 +256,13 @@ final class AlertWatch: AlertSource {
         // In no order: nobody has to wait behind the many endpoints of another user.
         let some = Array(endpoints.shuffled().prefix(Self.mostPasts))
         Task {
-            var (pasts, failure) = ([ServiceEndpoint: EndpointPast](), nil as String?)
-            do { pasts = try await history.pasts(of: some) } catch { failure = "\(error)" }
-            let isNews = self.state.withLock { state in
+            var (pasts, failure) = ([ServiceEndpoint: EndpointPast](), nil as (any Error)?)
+            do { pasts = try await history.pasts(of: some) } catch { failure = error }
+            let isNews = self.state.withLock { [failure] state in
                 defer { state.hasNoPasts = failure != nil }
-                return !state.hasNoPasts && !state.isStopped
+                return !state.hasNoPasts
             }
-            if let failure, isNews {
+            if let failure, isNews, !failure.isEndOfDaemon {
                 self.logger.warning("alerts about requests over the past wait until history answers: \(failure)")
             }
             self.hand { [pasts] state in
@@ -277,4 +271,9 @@ final class AlertWatch: AlertSource {
             }
         }
     }
+}
+
+extension Error {
+    /// History answers no more, because the daemon stops. Nobody needs to know.
+    fileprivate var isEndOfDaemon: Bool { self as? HistoryRefusal == .ended }
 }

@@ -279,7 +279,7 @@ extension SurfaceTests {
                     now = int(time.time()) // 3600 * 60
                     for hour in range(3, 33):
                         at = now - 60 * hour
-                        file.execute("INSERT INTO counted VALUES ('hour', ?, 3600)", (at,))
+                        file.execute("INSERT INTO counted VALUES ('hour', ?, 3600, 0, ?, 0)", (at, at + 60))
                         file.execute("INSERT INTO endpoint_hours VALUES (?, ?, ?, 0, 0, 0, 0, 0, 0, 0, 0)", (at, series, 25 - hour % 2))
                     file.commit()
                     """

@@ -117,7 +117,7 @@ extension SurfaceTests {
                 // Each call is in one row: loopback has what all processes moved, and that is the total.
                 #expect(report.rows.reduce(PayloadBytes()) { $0 + $1.bytes.payload } == report.totals.payload)
                 let csv = try await history(["--since", "1d", "--bucket", "hour", "--format", "csv"]).output
-                #expect(csv.hasPrefix("time,process_name,uid,") && self.names.allSatisfy(csv.contains))
+                #expect(csv.hasPrefix("time,local_time,process_name,uid,") && self.names.allSatisfy(csv.contains))
                 // Also if other tests' programs move more.
                 let table = try await history(["--limit", "1000"]).output
                 #expect(table.contains("received") && self.names.allSatisfy(table.contains) && table.contains("MB"))
@@ -237,6 +237,75 @@ extension SurfaceTests {
                 // The month by its name has the same beginning.
                 #expect(starts[5 * index + 4] == starts[5 * index + 2])
             }
+        }
+
+        /// What trafficcheck prints of a history in a time zone: a JSON object for each question.
+        private static func ask(_ file: String, in zone: String, _ lines: [String]) async throws -> [[String: Any]] {
+            let check = Machine.programs.directory.appending(path: "trafficcheck").path
+            let input = Data((lines.joined(separator: "\n") + "\n").utf8)
+            return try await Tool.run(check, ["zones", file], environment: ["TZ": zone], input: input).output
+                .split(separator: "\n")
+                .compactMap { try JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any] }
+        }
+
+        private static func sent(_ object: Any?) -> UInt64? {
+            ((object as? [String: Any])?["payload_sent_bytes"] as? NSNumber)?.uint64Value
+        }
+
+        @Test(
+            "another time zone hides no byte of the month, and a month that is over stays what it was",
+            arguments: [("Europe/Berlin", "UTC"), ("UTC", "Europe/Berlin"), ("Asia/Kolkata", "America/St_Johns")]
+        )
+        func otherZone(_ before: String, _ after: String) async throws {
+            let folder = temporaryPath("zones")
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            let file = folder + "/history.sqlite"
+            // 2026-10-15, 2026-11-05 and 2026-11-20 at noon UTC.
+            let (october, first, second): (Int64, Int64, Int64) = (1_792_065_600, 1_793_880_000, 1_795_176_000)
+            _ = try await Self.ask(file, in: before, ["add \(october) 5", "add \(first) 70"])
+            // The last days of the old zone's October, and of its November, are asked for in the new zone.
+            let answers = try await Self.ask(
+                file,
+                in: after,
+                [
+                    "add \(second) 900", "month 2026-11 \(second + 60)", "month 2026-10 \(second + 60)",
+                    "report \(second) month \(second + 60)", "report \(second) day \(second + 60)",
+                    "report 0 month \(second + 60)",
+                ]
+            )
+            try #require(answers.count == 5)
+            #expect(Self.sent(answers[0]["totals"]) == 970)
+            #expect(Self.sent(answers[1]["totals"]) == 5)
+            let closed = try #require(answers[1]["local_since"] as? String)
+            #expect(closed.hasPrefix("2026-10-01T00:00:00"))
+            #expect((answers[1]["local_until"] as? String)?.hasPrefix("2026-11-01T00:00:00") == true)
+            #expect(answers[1]["time_zone"] as? String == after)
+            #expect(Self.sent(answers[2]["totals"]) == 970)
+            #expect(Self.sent(answers[3]["totals"]) == 900)
+            let rows = try #require(answers[4]["rows"] as? [[String: Any]])
+            #expect(rows.count == 3 && rows.compactMap { Self.sent($0) }.reduce(0, +) == 975)
+            #expect(Set(rows.compactMap { ($0["local_time"] as? String)?.prefix(7) }) == ["2026-10", "2026-11"])
+        }
+
+        @Test("the hour that comes twice when the clocks go back has two times")
+        func hourTwice() async throws {
+            let folder = temporaryPath("zones")
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+            defer { try? FileManager.default.removeItem(atPath: folder) }
+            // 2026-10-25 00:30 and 01:30 UTC.
+            let (summer, winter): (Int64, Int64) = (1_792_888_200, 1_792_891_800)
+            let answers = try await Self.ask(
+                folder + "/history.sqlite",
+                in: "Europe/Berlin",
+                ["add \(summer) 1", "add \(winter) 2", "report \(summer) hour \(winter + 60)"]
+            )
+            let rows = try #require(answers.first?["rows"] as? [[String: Any]])
+            #expect(
+                rows.compactMap { $0["local_time"] as? String } == [
+                    "2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00",
+                ]
+            )
         }
     }
 }

@@ -120,16 +120,16 @@ extension SurfaceTests {
                     daemon
                 )
                 truth["two@5.service"] = try await Self.run(4_321, in: "two@5.service", as: Machine.stranger, daemon)
+                truth["three.service"] = try await Self.run(3_456, in: "three.service", as: 65_534, daemon)
 
                 let rows = try await look(until: { $0.count == truth.count }) {
                     try await daemon.snapshot().exited?.filter { truth[$0.group.systemdUnit ?? ""] != nil } ?? []
                 }
                 let counted = Dictionary(rows.map { ($0.group.systemdUnit!, $0.bytes.payload) }, uniquingKeysWith: +)
                 #expect(counted == truth.mapValues { PayloadBytes(sent: $0, received: $0) })
-                #expect(
-                    rows.allSatisfy { $0.group.uid == ($0.group.systemdUnit == "two@5.service" ? Machine.stranger : 0) }
-                )
-                #expect(rows.map(\.processes).sorted() == [1, 1, 1, 2])
+                let users = ["two@5.service": Machine.stranger, "three.service": 65_534]
+                #expect(rows.allSatisfy { $0.group.uid == users[$0.group.systemdUnit ?? "", default: 0] })
+                #expect(rows.map(\.processes).sorted() == [1, 1, 1, 1, 2])
 
                 let socket = daemon.directories.controlSocket
                 #expect(chmod(socket.path, 0o666) == 0 && chmod(socket.deletingLastPathComponent().path, 0o755) == 0)
@@ -144,6 +144,16 @@ extension SurfaceTests {
                 #expect(seen.exited?.map(\.group.uid) == [Machine.stranger])
                 let own = truth["two@5.service"]!
                 #expect(seen.exited?.map(\.bytes.payload) == [PayloadBytes(sent: own, received: own)])
+                // What a filter selects does not become less when a process leaves the list.
+                let curlAsRoot = ["-s", "--unix-socket", socket.path]
+                let filter = "filter=user:nobody+unit:three.service"
+                let filtered = try await Program.run(
+                    try #require(Machine.path(of: "curl")),
+                    curlAsRoot + ["http://localhost/v1/snapshot?\(filter)"]
+                )
+                let totals = try JSONDecoder().decode(Snapshot.self, from: filtered.output).totals
+                let nobodys = truth["three.service"]!
+                #expect(totals.bytes.payload == PayloadBytes(sent: nobodys, received: nobodys))
             }
         }
     }

@@ -156,7 +156,7 @@ struct TrafficctlTests {
             #expect(
                 lines[1][field("payload_sent_bytes")] == "123456" && lines[1][field("payload_received_bytes")] == "7"
             )
-            #expect(lines[2][field("name")] == "\\x1b[2J\\x1b]0;pwned\\x07\u{202e}evil")
+            #expect(lines[2][field("name")] == "\\x1b[2J\\x1b]0;pwned\\x07\\u202eevil")
             let sockets = try self.trafficctl("sockets", "--runtime-directory", directory, "--limit", "2")
             #expect(sockets.output.split(separator: "\n").count == 3)
             let sorted = try self.trafficctl(

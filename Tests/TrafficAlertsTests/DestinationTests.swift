@@ -68,6 +68,11 @@ struct DestinationTests {
             #expect(alert.role == nil && alert.host == nil && alert.route == nil)
             let text = "new: app of user 1000 to 192.0.2.0/24 since 2027-01-15T08:00:05.000Z: 71 bytes so far"
             #expect(alert.description.hasPrefix(text), "\(alert.description)")
+            let bits = alert.naming { $0 == 1_000 ? "app" : nil }.text(inBits: true)
+            #expect(
+                bits.hasPrefix("new: app of user app to ") && bits.contains(" 568 bits so far, 56.8 bits/s"),
+                "\(bits)"
+            )
         }
     }
 

@@ -74,7 +74,7 @@ struct CSVTests {
             ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@a", "'@a"), ("\t=1", "'\t=1"), ("\r=1", "\"'\r=1\""),
             ("a=1", "a=1"), ("a,b", "\"a,b\""), ("say \"hi\"", "\"say \"\"hi\"\"\""), ("a\nb", "\"a\nb\""), ("", ""),
             ("=a,b", "\"'=a,b\""), ("日本", "日本"), ("a\u{1b}[2J\u{9b}\u{7f}", "a\\x1b[2J\\x9b\\x7f"),
-            ("\n=1", "\"'\n=1\""),
+            ("\n=1", "\"'\n=1\""), ("a\u{202e}b\u{61c}", "a\\u202eb\\u061c"),
         ]
     )
     func cells(text: String, cell: String) {
@@ -108,14 +108,14 @@ struct CSVTests {
         var snapshot = random.snapshot()
         snapshot.host.name = "h"
         var process = random.process()
-        process.details = ProcessDetails(name: "=a\tb\nc\\d\u{1b}[2J\u{9b}\r日", uid: 0)
+        process.details = ProcessDetails(name: "=a\tb\nc\\d\u{1b}[2J\u{9b}\r日\u{2066}", uid: 0)
         snapshot.processes = [process]
         let lines = String(decoding: snapshot.tsv(.processes), as: UTF8.self).split(separator: "\n")
         let header = String(decoding: snapshot.csv(.processes), as: UTF8.self).prefix { $0 != "\r\n" }
         #expect(lines.count == 2 && lines[0] == header.replacing(",", with: "\t"))
         let cells = lines[1].split(separator: "\t", omittingEmptySubsequences: false)
         #expect(cells.count == header.split(separator: ",").count)
-        #expect(cells[5] == #"=a\tb\nc\\d\x1b[2J\x9b\x0d日"#)
+        #expect(cells[5] == #"=a\tb\nc\\d\x1b[2J\x9b\x0d日\u2066"#)
     }
 
     @Test("Exchanges have the fields of their JSON, and an open exchange has as many cells as an ended one")

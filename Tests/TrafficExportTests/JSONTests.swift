@@ -99,12 +99,16 @@ struct JSONTests {
         #expect(read.totals.rates.sent.isFinite)
     }
 
-    @Test("Control characters and line separators are escaped, other text is not")
+    @Test("Control characters, line separators and what reorders a line are escaped, other text is not")
     func escapes() {
         var random = RandomSnapshot(seed: 5)
         var report = random.report()
-        report.checks = [.init(name: "\u{1b}\u{9b}\u{2028}\n\"\\é€👍/", status: .ok, detail: "")]
+        report.checks = [
+            .init(name: "\u{1b}\u{9b}\u{2028}\n\"\\é€👍/", status: .ok, detail: ""),
+            .init(name: "a\u{202e}b\u{2067}c\u{61c}\u{200f}ن", status: .ok, detail: ""),
+        ]
         let json = String(decoding: report.json(), as: UTF8.self)
+        #expect(json.contains(#""name":"a\u202eb\u2067c\u061c\u200fن""#))
         #expect(json.contains(#""name":"\u001b\u009b\u2028\n\"\\é€👍/""#))
     }
 

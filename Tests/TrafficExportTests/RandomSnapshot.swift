@@ -172,7 +172,12 @@ struct RandomSnapshot {
     }
 
     mutating func host() -> HostDescription {
-        HostDescription(name: self.text(), bootID: self.text(), kernel: self.text())
+        HostDescription(
+            name: self.text(),
+            bootID: self.text(),
+            kernel: self.text(),
+            timeZone: self.maybe { $0.text() }
+        )
     }
 
     mutating func daemon() -> DaemonDescription {
@@ -269,7 +274,7 @@ struct RandomSnapshot {
             processes: self.maybe { $0.list { $0.process() } },
             exited: self.maybe {
                 $0.list {
-                    ExitedUsage(group: $0.group(), processes: 3, bytes: $0.bytes())
+                    ExitedUsage(group: $0.group(), user: $0.maybe { $0.text() }, processes: 3, bytes: $0.bytes())
                 }
             },
             sockets: self.maybe { $0.list { $0.socket() } },
@@ -318,6 +323,7 @@ struct RandomSnapshot {
                     kind: $0.pick(AlertKind.allCases),
                     match: $0.maybe { $0.text() },
                     process: $0.maybe { $0.group() },
+                    user: $0.maybe { $0.text() },
                     role: $0.maybe { $0.pick(EndpointRole.allCases) },
                     host: $0.maybe { $0.text() },
                     route: $0.maybe { $0.text() },
@@ -351,8 +357,12 @@ struct RandomSnapshot {
             othersCount: self.maybe { Int(clamping: $0.count()) }
         )
         report.sums = self.amounts()
+        (report.localSince, report.localUntil) = (self.maybe { $0.hostTime() }, self.maybe { $0.hostTime() })
+        report.timeZone = self.maybe { $0.text() }
         return report
     }
+
+    private mutating func hostTime() -> HostTime { HostTime(self.time(), offset: self.pick([0, 7_200, -12_600])) }
 
     private mutating func amounts() -> HistoryAmounts {
         switch self.pick([0, 1, 2]) {
@@ -386,12 +396,14 @@ struct RandomSnapshot {
             since: self.time(),
             until: self.time()
         )
+        (report.localSince, report.localUntil) = (self.maybe { $0.hostTime() }, self.maybe { $0.hostTime() })
+        report.timeZone = self.maybe { $0.text() }
         report.scope = self.maybe { $0.pick(SocketScope.allCases).rawValue }
         report.addressClass = self.maybe { $0.className() }
         (report.countedSeconds, report.missingSeconds) = (self.count(), self.count())
         report.totals = self.bytes()
         report.dailyAverage = self.maybe { $0.bytes() }
-        report.topDay = self.maybe { MonthReport.Day(time: $0.time(), bytes: $0.bytes()) }
+        report.topDay = self.maybe { MonthReport.Day(time: $0.time(), localTime: $0.hostTime(), bytes: $0.bytes()) }
         report.intervals = MonthReport.Intervals(total: self.count(), counted: self.count())
         report.percentile95 = self.maybe {
             MonthReport.BitRates(
@@ -415,8 +427,9 @@ struct RandomSnapshot {
     }
 
     private mutating func historyRow() -> HistoryRow {
-        HistoryRow(
+        var row = HistoryRow(
             time: self.maybe { $0.time() },
+            localTime: self.maybe { $0.hostTime() },
             name: HistoryName(
                 process: self.maybe { $0.text() },
                 uid: self.maybe { UInt32(truncatingIfNeeded: $0.count()) },
@@ -431,6 +444,8 @@ struct RandomSnapshot {
             ),
             amounts: self.amounts()
         )
+        row.user = self.maybe { $0.text() }
+        return row
     }
 
     mutating func report() -> DoctorReport {

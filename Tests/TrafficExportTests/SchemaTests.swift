@@ -79,7 +79,7 @@ struct SchemaTests {
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == report.rows.count)
             let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
             #expect(lines.count == report.rows.count + 1)
-            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 30 })
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 32 })
             documents.append(json)
         }
         #expect(try self.faults(documents, schema: HistoryReport.jsonSchema) == Python.Result(status: 0, output: ""))
@@ -99,7 +99,7 @@ struct SchemaTests {
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == report.alerts.count)
             let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
             #expect(lines.count == report.alerts.count + 1)
-            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 22 })
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 23 })
             documents.append(json)
         }
         #expect(try self.faults(documents, schema: AlertReport.jsonSchema) == Python.Result(status: 0, output: ""))
@@ -144,7 +144,7 @@ struct SchemaTests {
             #expect(report.ndjson().count { $0 == UInt8(ascii: "\n") } == 1)
             let lines = report.tsv().split(separator: UInt8(ascii: "\n"))
             #expect(lines.count == 2)
-            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 48 })
+            #expect(lines.allSatisfy { $0.count { $0 == UInt8(ascii: "\t") } == 52 })
             documents.append(json)
         }
         #expect(try self.faults(documents, schema: MonthReport.jsonSchema) == Python.Result(status: 0, output: ""))

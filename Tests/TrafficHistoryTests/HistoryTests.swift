@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 import TrafficDocuments
 import TrafficFeed
+import TrafficLimits
 import TrafficModel
 import TrafficQuery
 
@@ -174,7 +175,29 @@ struct HistoryTests {
         history.stop()
     }
 
-    @Test("a minute comes before questions that wait, and a user has four of them")
+    /// Answers to questions, in the order in which they come.
+    private struct Answers {
+        private let stream = AsyncStream<Result<HistoryReport, any Error>>.makeStream()
+        private var iterator: AsyncStream<Result<HistoryReport, any Error>>.Iterator
+
+        init() { self.iterator = self.stream.stream.makeAsyncIterator() }
+
+        func ask(_ history: History, of uid: UInt32?) {
+            var question = HistoryTests.question
+            question.uid = uid
+            Task { [stream, question] in
+                do {
+                    stream.continuation.yield(.success(try await history.answer(question)))
+                } catch {
+                    stream.continuation.yield(.failure(error))
+                }
+            }
+        }
+
+        mutating func next() async throws -> HistoryReport? { try await self.iterator.next()?.get() }
+    }
+
+    @Test("a minute and the daemon's questions come before others, and strangers have places of their own")
     func questions() async throws {
         let folder = try Folder()
         let history = try History(
@@ -184,31 +207,40 @@ struct HistoryTests {
             userName: { _ in nil },
             report: { _ in }
         )
-        let answers = AsyncStream<Result<HistoryReport, any Error>>.makeStream()
-        for _ in 0..<5 {
-            Task {
-                var question = Self.question
-                question.uid = 33
-                do {
-                    answers.continuation.yield(.success(try await history.answer(question)))
-                } catch {
-                    answers.continuation.yield(.failure(error))
-                }
+        // Nobody answers yet, so the first answer is that to the one question too many.
+        var (users, root) = (Answers(), Answers())
+        for _ in 0...History.mostQuestions.ofUser { users.ask(history, of: 33) }
+        await #expect(throws: HistoryRefusal.self) { try await users.next() }
+        for _ in 0...History.mostOfAdministrators { root.ask(history, of: nil) }
+        await #expect(throws: HistoryRefusal.self) { try await root.next() }
+        history.add(Self.minute(6))
+        let daemon = Task { try await history.answerDaemon(Self.question) }
+        Thread.detachNewThread { history.run() }
+        #expect(try await daemon.value.totals == .sent(6))
+        for _ in 0..<History.mostQuestions.ofUser { #expect(try await users.next()?.countedSeconds == 60) }
+        for _ in 0..<History.mostOfAdministrators { #expect(try await root.next()?.totals == .sent(6)) }
+        history.stop()
+    }
+
+    @Test("questions at the end of the daemon are turned down as such")
+    func ended() async throws {
+        let folder = try Folder()
+        let history = try History(
+            directory: folder.path,
+            host: "h",
+            retention: .default,
+            userName: { _ in nil },
+            report: { _ in }
+        )
+        history.stop()
+        await withCheckedContinuation { continuation in
+            Thread.detachNewThread {
+                history.run()
+                continuation.resume()
             }
         }
-        var results = answers.stream.makeAsyncIterator()
-        let refused = await results.next()
-        #expect(throws: HistoryRefusal.self) { try refused?.get() }
-        history.add(Self.minute(6))
-        Thread.detachNewThread { history.run() }
-        var other = Self.question
-        other.by = [.user]
-        #expect(try await history.answer(other).totals == .sent(6))
-        for _ in 0..<4 {
-            let answer = await results.next()
-            #expect(try answer?.get().countedSeconds == 60)
-        }
-        history.stop()
+        await #expect(throws: HistoryRefusal.ended) { try await history.answer(Self.question) }
+        await #expect(throws: HistoryRefusal.ended) { try await history.answerDaemon(Self.question) }
     }
 
     @Test("a statement that goes on and on is ended, and the file can be used afterwards")

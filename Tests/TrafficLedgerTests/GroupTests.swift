@@ -88,6 +88,20 @@ struct GroupTests {
         #expect(users() == [nil, "db", nil])
     }
 
+    @Test("the row of ended processes has the name of their user")
+    func userOfEnded() {
+        var f = F()
+        f.ledger = Ledger(retention: .init(exitedProcesses: .zero))
+        f.tick()
+        for (pid, uid) in [(1, 7), (2, 8)] as [(Int32, UInt32)] {
+            Self.run(pid, "app", sent: 1, uid: uid, in: &f)
+        }
+        f.absorb(.usersNamed([7: "web"]))
+        f.tick()
+        let exited = f.snapshot.exited ?? []
+        #expect(exited.map(\.group.uid) == [7, 8] && exited.map(\.user) == ["web", nil])
+    }
+
     @Test("the bytes of a process wait until the process is known, and then are its group's")
     func waiting() {
         var f = F()

@@ -246,12 +246,13 @@ struct FilterTests {
             ("process:sh", true), ("unit:nginx", true), ("unit:ssh", false), ("container:4f2a", true),
             ("user:33", true),
             ("user:7", false), ("-user:33", false), ("nginx.service", true), ("pid:1", false), ("cgroup:a", false),
+            ("user:www-data", true), ("user:root", false), ("-user:www-data", false), ("www-da", true),
         ]
     )
     func ended(text: String, isShown: Bool) throws {
         var snapshot = Self.snapshot
         let group = ProcessGroup(name: "sh", systemdUnit: "nginx.service", containerID: "4f2a9c", uid: 33)
-        snapshot.exited = [ExitedUsage(group: group, processes: 1)]
+        snapshot.exited = [ExitedUsage(group: group, user: "www-data", processes: 1)]
         #expect(snapshot.filtered(by: try Filter(text)).exited?.isEmpty == !isShown)
     }
 

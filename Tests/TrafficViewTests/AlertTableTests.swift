@@ -16,6 +16,7 @@ struct AlertTableTests {
                 rule: "line",
                 kind: .failures,
                 process: ProcessGroup(name: "app", uid: 1_000),
+                user: "web",
                 role: .client,
                 host: "api.example",
                 route: "/line",
@@ -29,6 +30,7 @@ struct AlertTableTests {
                 rule: "same",
                 kind: .repeated,
                 process: ProcessGroup(name: "app", uid: 1_000),
+                user: "web",
                 role: .client,
                 host: "api.example",
                 route: "/list",
@@ -40,6 +42,7 @@ struct AlertTableTests {
                 rule: "usual",
                 kind: .requestsOverPast,
                 process: ProcessGroup(name: "app", uid: 1_000),
+                user: "web",
                 role: .client,
                 host: "api.example",
                 route: "/list",
@@ -61,6 +64,7 @@ struct AlertTableTests {
                 rule: "new",
                 kind: .newDestination,
                 process: ProcessGroup(name: "app", uid: 1_000),
+                user: "web",
                 destination: "192.0.2.0/24",
                 since: Self.time,
                 bytes: 70,
@@ -70,7 +74,7 @@ struct AlertTableTests {
     )
 
     private static func lines(width: Int?) -> [String] {
-        Table.alerts(Self.report, units: .bytes, time: { _ in "2026-11-25 14:30" }, user: { _ in "web" })
+        Table.alerts(Self.report, units: .bytes, time: { _ in "2026-11-25 14:30" })
             .frame(width: width, typeface: .ascii, units: .bytes).plainText.split(separator: "\n").map(String.init)
     }
 

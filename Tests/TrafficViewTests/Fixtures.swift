@@ -141,6 +141,7 @@ enum Fixture {
             exited: [
                 ExitedUsage(
                     group: ProcessGroup(name: "git", executable: "/usr/bin/git", uid: 0),
+                    user: "root",
                     processes: 1204,
                     bytes: ByteCounts(payload: PayloadBytes(sent: 5_000_000, received: 7_000_000))
                 )

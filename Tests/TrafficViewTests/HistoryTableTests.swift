@@ -18,7 +18,7 @@ struct HistoryTableTests {
     }
 
     private static func lines(_ report: HistoryReport, _ typeface: Typeface = .ascii, width: Int? = nil) -> [String] {
-        Table.history(report, time: { _ in "today" }, user: { $0 == 33 ? "www-data" : nil })
+        Table.history(report)
             .frame(width: width, typeface: typeface, units: .bytes).plainText.split(separator: "\n").map(String.init)
     }
 
@@ -29,6 +29,7 @@ struct HistoryTableTests {
             [
                 HistoryRow(
                     name: HistoryName(process: "nginx", uid: 33),
+                    user: "www-data",
                     bytes: ByteCounts(payload: PayloadBytes(sent: 3_000, received: 1_000), wireSent: 5_000)
                 ),
                 HistoryRow(
@@ -54,12 +55,32 @@ struct HistoryTableTests {
     func times() {
         let row = HistoryRow(
             time: Timestamp(nanosecondsSinceEpoch: 5),
+            localTime: HostTime(Timestamp(nanosecondsSinceEpoch: 5), offset: 3_600),
             name: HistoryName(),
             bytes: ByteCounts(payload: PayloadBytes(sent: 1_500, received: 2))
         )
         let lines = Self.lines(Self.report([.total], [row]), width: 34)
         #expect(lines[0].split(separator: " ") == ["TIME", "SENT", "RECV", "TOTAL"])
-        #expect(lines[1].hasPrefix("today") && !lines[1].contains("#"))
+        #expect(lines[1].hasPrefix("1970-01-01 ") && !lines[1].contains("#"))
+    }
+
+    @Test("two sums with the same time say how far the clock was from UTC, and no others")
+    func sameTimes() {
+        // 2026-10-25T00:00:00Z, and the hours after: the clock goes back at 01:00Z.
+        let hours = [(0, 7_200), (1, 3_600), (2, 3_600)].map { hour, offset in
+            let time = Timestamp(nanosecondsSinceEpoch: (1_792_886_400 + Int64(hour) * 3_600) * 1_000_000_000)
+            return HistoryRow(
+                time: time,
+                localTime: HostTime(time, offset: Int64(offset)),
+                name: HistoryName(),
+                bytes: ByteCounts(payload: PayloadBytes(sent: 1))
+            )
+        }
+        var report = Self.report([.total], hours)
+        report.level = .hour
+        let lines = Self.lines(report)
+        #expect(lines[1].hasPrefix("2026-10-25 02:00 +02:00 ") && lines[2].hasPrefix("2026-10-25 02:00 +01:00 "))
+        #expect(lines[3].hasPrefix("2026-10-25 03:00  "))
     }
 
     @Test("rows of messages have requests and their role, and rows of interfaces packets")

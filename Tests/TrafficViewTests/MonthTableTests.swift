@@ -13,7 +13,7 @@ struct MonthTableTests {
     }
 
     private static func lines(_ report: MonthReport, width: Int? = nil) -> [String] {
-        Table.month(report, units: .bytes, day: { _ in "2026-11-07" })
+        Table.month(report, units: .bytes)
             .frame(width: width, typeface: .ascii, units: .bytes).plainText.split(separator: "\n").map(String.init)
     }
 
@@ -31,7 +31,11 @@ struct MonthTableTests {
 
         report.totals.wireSent = 5_000
         report.dailyAverage = report.totals
-        report.topDay = MonthReport.Day(time: report.since, bytes: report.totals)
+        report.topDay = MonthReport.Day(
+            time: report.since,
+            localTime: HostTime(Timestamp(nanosecondsSinceEpoch: 1_794_009_600_000_000_000), offset: 3_600),
+            bytes: report.totals
+        )
         report.projection = report.totals
         report.intervals = MonthReport.Intervals(total: 30, counted: 20)
         report.percentile95 = MonthReport.BitRates(payloadSent: 12_300_000, payloadReceived: 999, wireSent: 0)

@@ -46,8 +46,7 @@ struct PastTests {
         return PastMinute(
             report,
             start: self.minute(number),
-            time: { "minute \(($0.nanosecondsSinceEpoch - self.start.nanosecondsSinceEpoch) / 60_000_000_000)" },
-            user: { $0 == 33 ? "www-data" : nil }
+            time: { "minute \(($0.nanosecondsSinceEpoch - self.start.nanosecondsSinceEpoch) / 60_000_000_000)" }
         )
     }
 
@@ -61,6 +60,7 @@ struct PastTests {
         HistoryRow(
             time: self.start,
             name: HistoryName(process: name, uid: uid, systemdUnit: unit),
+            user: uid == 33 ? "www-data" : nil,
             bytes: ByteCounts(payload: PayloadBytes(sent: sent, received: received))
         )
     }

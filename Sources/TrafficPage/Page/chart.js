@@ -2,6 +2,7 @@
 
 import { make, makeSVG, setText } from "./dom.js";
 import { rate, amount, time } from "./text.js";
+import { hostTime, zone } from "./zone.js";
 
 /// A canvas needs colours that are worked out, so an element that is not shown wears each of them.
 const probe = make("span", { hidden: true });
@@ -60,6 +61,7 @@ class Chart {
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: axes(this.format, options.lines
         ?? 1).map((axis, index) => (index === 0 ? { ...axis, values: hour24 } : axis)),
+      ...(options.zone && { tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), options.zone) }),
       series: [{}, ...series], hooks: listeners,
     }, this.data ?? [[]], this.box);
   }
@@ -125,20 +127,21 @@ export class BarChart extends Chart {
     this.onZoom = onZoom;
   }
 
-  /// - layers: `{ name, color, values }`, from the bottom to the top. seconds: the length of a bar's time.
-  update(times, layers, seconds, range) {
+  /// - times: When the bar of each began and ended, in seconds: a day may have 23 hours, and a month 28 days.
+  /// - layers: `{ name, color, values }`, from the bottom to the top.
+  update(times, layers, range) {
     this.layers = layers;
     let below = times.map(() => 0);
     const stacked = layers.map(({ values }) => (below = below.map((value, index) => value + Number(values[index]))));
     // uPlot draws in order: the whole bar first, and the lower parts over it.
-    this.data = [times.map((value) => value + seconds / 2), ...stacked.toReversed()];
+    this.data = [times.map(([start, end]) => (start + end) / 2), ...stacked.toReversed()];
     const bars = uPlot.paths.bars({ size: [0.82, 60], radius: 0.12 });
     const series = layers.toReversed().map((layer) => ({
       stroke: () => color(layer.color), fill: () => color(layer.color), width: 0, paths: bars, points: { show: false },
     }));
-    this.starts = times;
+    this.starts = times.map(([start]) => start);
     this.build(series, {
-      lines: 2,
+      lines: 2, zone: zone(),
       cursor: { points: { show: false }, drag: { x: true, y: false, setScale: false, dist: 6 } },
       hooks: {
         setSelect: [(plot) => {
@@ -153,7 +156,7 @@ export class BarChart extends Chart {
   }
 
   lines(index) {
-    return [make("time", {}, time.minute(this.starts[index] * 1000)), ...this.layers.toReversed()
+    return [make("time", {}, hostTime.minute(this.starts[index] * 1000)), ...this.layers.toReversed()
       .filter(({ values }) => Number(values[index]) > 0)
       .map(({ name, color, values }) => this.line(name, amount(values[index]), color))];
   }

@@ -6,7 +6,7 @@ import { live } from "./live.js";
 import { MonthPanel } from "./month.js";
 import { choice } from "./parts.js";
 import { change, current } from "./route.js";
-import { time } from "./text.js";
+import { dayOf, dayStart, hostTime } from "./zone.js";
 
 const ranges = { hour: 1, day: 24, week: 7 * 24, month: 31 * 24 };
 const shortest = 10 * 60e3;
@@ -19,9 +19,7 @@ function picker(label, name, options) {
 
 const button = (text, label, onclick, action) => make("button",
   { type: "button", title: label, "aria-label": label, onclick, data: { action } }, text);
-/// `2026-11-25`, of local time.
-const dayOf = (date) => [date.getFullYear(), date.getMonth() + 1, date.getDate()]
-  .map((part) => String(part).padStart(2, "0")).join("-");
+const two = (part) => String(part).padStart(2, "0");
 
 export class HistoryView {
   title = "History";
@@ -51,7 +49,7 @@ export class HistoryView {
     });
     this.hint = make("p", { class: "note" },
       "Drag over the bars to look at a part of the time. "
-      + "Hours and days are those of the daemon's clock; times here are those of this browser.");
+      + "All times here are those of the host's clock.");
     this.month = new MonthPanel();
     this.controls = make("div", { class: "controls" }, this.presets.element, this.moves, this.days, this.by.element,
       this.bucket.element);
@@ -100,16 +98,16 @@ export class HistoryView {
   }
 
   dayRange(text) {
-    const parsed = /^\d{4}-\d\d-\d\d$/.test(text ?? "") ? new Date(`${text}T00:00`) : new Date();
-    this.day = new Date(parsed.getFullYear(), parsed.getMonth(), parsed.getDate());
-    this.dayName.textContent = time.day(this.day);
-    return [this.day.getTime(), new Date(this.day.getFullYear(), this.day.getMonth(),
-      this.day.getDate() + 1).getTime()];
+    this.day = /^\d{4}-\d\d-\d\d$/.test(text ?? "") ? text.split("-").map(Number) : dayOf(Date.now());
+    const [year, month, day] = this.day;
+    const since = dayStart(year, month, day);
+    this.dayName.textContent = hostTime.day(since);
+    return [since, dayStart(year, month, day + 1)];
   }
 
   moveDay(step) {
-    change({ day: dayOf(new Date(this.day.getFullYear(), this.day.getMonth(), this.day.getDate() + step)), since: "",
-      until: "" });
+    const [year, month, day] = this.day;
+    change({ day: dayOf(dayStart(year, month, day + step)).map(two).join("-"), since: "", until: "" });
   }
 
   zoom(since, until) {

@@ -4,12 +4,11 @@ import { get } from "./api.js";
 import { isOfUnit } from "./apis.js";
 import { BarChart, seriesColors } from "./chart.js";
 import { make, setText, show } from "./dom.js";
-import { live } from "./live.js";
 import { nameColumn, Question, refusal } from "./parts.js";
 import { Table } from "./table.js";
-import { amount, clean, duration, exact, grouped, plus, time } from "./text.js";
+import { amount, clean, duration, exact, grouped, plus } from "./text.js";
+import { hostTime, next } from "./zone.js";
 
-const levels = { minute: 60, "5minute": 300, hour: 3600, day: 86400, month: 30.44 * 86400 };
 const mostLayers = 6;
 
 /// Sums of 5 minutes are not divided by process, so a filter can't choose among them.
@@ -28,13 +27,8 @@ const sentOf = (row) => row.payload_sent_bytes ?? row.sent_message_bytes ?? row.
 const receivedOf = (row) => row.payload_received_bytes ?? row.received_message_bytes ?? row.received_bytes;
 const totalOf = (row) => plus(sentOf(row), receivedOf(row));
 
-function userName(uid) {
-  return live.snapshot?.processes?.find((process) => process.uid === uid)?.user
-    ?? (uid === undefined ? undefined : String(uid));
-}
-
 const readers = {
-  process: (row) => row.process_name, user: (row) => userName(row.uid), unit: (row) => row.systemd_unit,
+  process: (row) => row.process_name, user: (row) => row.user ?? (row.uid === undefined ? undefined : String(row.uid)), unit: (row) => row.systemd_unit,
   container: (row) => row.container_id, host: (row) => row.host,
   route: (row) => (row.route && `${row.host} ${row.route}`),
   scope: (row) => row.scope?.replace("_", " "), class: (row) => row.class, interface: (row) => row.interface,
@@ -76,13 +70,19 @@ function tableFor(name, by, kind) {
   });
 }
 
-/// Puts rows into the slots of a time, whatever the daemon's clock does on the way: days may have 23 or 25 hours.
-function slots(report, step) {
-  const base = Date.parse(report.since) / 1000;
-  const count = Math.max(1, Math.min(2000, Math.ceil((Date.parse(report.until) / 1000 - base) / step - 0.02)));
-  const times = Array.from({ length: count }, (_, index) => base + index * step);
-  return { times, of: (row) => Math.max(0,
-    Math.min(count - 1, Math.round((Date.parse(row.time) / 1000 - base) / step))) };
+/// Puts rows into the bars of a time. Each bar has its own length: days may have 23 or 25 hours, and months 28 days. A sum
+/// that began in another time zone is in the bar in which it began.
+export function slots(report, level, until = Date.parse(report.until)) {
+  const times = [];
+  for (let start = Date.parse(report.since); times.length < 2000 && (start < until || times.length === 0);) {
+    const end = next(level, start);
+    times.push([start / 1000, end / 1000]);
+    start = end;
+  }
+  return { times, of: (row) => {
+    const after = times.findIndex(([start]) => start > Date.parse(row.time) / 1000);
+    return Math.max(0, (after < 0 ? times.length : after) - 1);
+  } };
 }
 
 export class HistoryPanel {
@@ -130,7 +130,7 @@ export class HistoryPanel {
     const isOwn = (row) => row.process_name === process.name && row.uid === process.uid
       && row.container_id === process.container_id && isOfUnit(row.systemd_unit, process.systemd_unit);
     const rows = process ? report.rows.filter(isOwn) : report.rows;
-    const { times, of } = slots(report, levels[level]);
+    const { times, of } = slots(report, level);
     const layers = new Map();
     const add = (key, color, row, bytes) => {
       let layer = layers.get(key);
@@ -152,8 +152,8 @@ export class HistoryPanel {
       const rest = totals && this.#rest(totals, of, times, list);
       if (rest) list.push(rest);
     }
-    const first = times[0], last = Math.max(times.at(-1) + levels[level], Math.min(end, Date.now()) / 1000);
-    this.chart.update(times, list, levels[level], [first, last]);
+    const first = times[0][0], last = Math.max(times.at(-1)[1], Math.min(end, Date.now()) / 1000);
+    this.chart.update(times, list, [first, last]);
     this.range = [first, last];
     this.chart.element.dataset.from = String(first);
     this.chart.element.dataset.until = String(last);
@@ -162,7 +162,7 @@ export class HistoryPanel {
     const span = (Date.parse(report.until) - Date.parse(report.since)) / 1000;
     const missing = span - counted > 90 ? ` In ${duration(span - counted)} of it no daemon counted.` : "";
     const bar = level.replace("5minute", "5 minutes");
-    const text = `${time.minute(report.since)} to ${time.minute(report.until)}, a bar for each ${bar}.${missing}`;
+    const text = `${hostTime.minute(report.since)} to ${hostTime.minute(report.until)}, a bar for each ${bar}.${missing}`;
     setText(this.summary, text);
     setText(this.chart.summary, `${text} ${list.map(({ name, sum }) => `${name}: ${exact(sum)}`).join("; ")}.`);
     this.#table(sums || { rows: this.#sum(rows) }, by, rows.length === 0);

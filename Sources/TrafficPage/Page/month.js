@@ -6,7 +6,9 @@ import { make, setText, show } from "./dom.js";
 import { live } from "./live.js";
 import { Question, refusal } from "./parts.js";
 import { change } from "./route.js";
-import { amount, bitRate, clean, duration, exact, grouped, plural, plus, share, time, UNKNOWN } from "./text.js";
+import { slots } from "./historypanel.js";
+import { amount, bitRate, clean, duration, exact, grouped, plural, plus, share, UNKNOWN } from "./text.js";
+import { dayOf, dayStart, hostTime } from "./zone.js";
 
 const monthName = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric", timeZone: "UTC" });
 const scopes = ["internet", "lan", "same_host", "loopback"];
@@ -30,6 +32,9 @@ const bytesRow = (label, bytes) => bytes && row(label,
   [bytes.payload_sent_bytes, bytes.payload_received_bytes,
     plus(bytes.payload_sent_bytes, bytes.payload_received_bytes)],
   [bytes.wire_sent_bytes, bytes.wire_received_bytes]);
+
+/// `2026-11`, of the host's clock.
+const presentMonth = () => dayOf(Date.now()).slice(0, 2).map((part) => String(part).padStart(2, "0")).join("-");
 
 export class MonthPanel {
   constructor() {
@@ -68,7 +73,7 @@ export class MonthPanel {
       ...Object.keys(live.snapshot?.totals.by_class ?? {})
         .map((name) => [`class:${name}`, `class ${clean(name, 40)}`])];
     // A month of which nothing is kept has a name too, and one before and one after it.
-    this.#say(params.get("month") ?? new Date().toISOString().slice(0, 7));
+    this.#say(params.get("month") ?? presentMonth());
     this.part.replaceChildren(...parts.map(([value, text]) => make("option", { value }, text)));
     const [kind, of] = params.get("scope") ? ["scope", params.get("scope")] : params.get("class")
       ? ["class", params.get("class")] : [];
@@ -97,7 +102,7 @@ export class MonthPanel {
     const rates = report.percentile_95, excess = report.exceeding;
     this.body.replaceChildren(...[
       bytesRow("total", report.totals), bytesRow("daily average", report.daily_average),
-      report.top_day && bytesRow(`most, on ${time.day(report.top_day.time)}`, report.top_day),
+      report.top_day && bytesRow(`most, on ${hostTime.day(report.top_day.time)}`, report.top_day),
       bytesRow("projection", report.projection),
       rates && row("95th percentile", [rates.payload_sent_bits_per_second, rates.payload_received_bits_per_second,
         undefined],
@@ -127,7 +132,7 @@ export class MonthPanel {
   }
 
   #say(text) {
-    this.month = /^\d{4}-\d\d$/.test(text) ? text : new Date().toISOString().slice(0, 7);
+    this.month = /^\d{4}-\d\d$/.test(text) ? text : presentMonth();
     const [year, month] = this.month.split("-").map(Number);
     setText(this.name, monthName.format(Date.UTC(year, month - 1)));
     return [year, month];
@@ -136,17 +141,14 @@ export class MonthPanel {
   showDays(report, days, year, month) {
     show(this.chart.element, days !== undefined);
     if (!days) return;
-    const count = new Date(Date.UTC(year, month, 0)).getUTCDate();
-    const base = Date.parse(report.since) / 1000;
-    const times = Array.from({ length: count }, (_, index) => base + index * 86400);
+    const { times, of } = slots(report, "day", dayStart(year, month + 1, 1));
     const layer = (name) => ({ name, color: `${name}-mark`, values: times.map(() => 0) });
     const layers = [layer("received"), layer("sent")];
     for (const row of days.rows) {
-      const index = Math.max(0, Math.min(count - 1, Math.round((Date.parse(row.time) / 1000 - base) / 86400)));
-      layers[0].values[index] = plus(layers[0].values[index], row.payload_received_bytes);
-      layers[1].values[index] = plus(layers[1].values[index], row.payload_sent_bytes);
+      layers[0].values[of(row)] = plus(layers[0].values[of(row)], row.payload_received_bytes);
+      layers[1].values[of(row)] = plus(layers[1].values[of(row)], row.payload_sent_bytes);
     }
-    this.chart.update(times, layers, 86400, [base, base + count * 86400]);
+    this.chart.update(times, layers, [times[0][0], times.at(-1)[1]]);
     setText(this.chart.summary,
       layers.map(({ name, values }) =>
       `${name}: ${values.filter((value) => value > 0).length} days with bytes`).join("; "));

@@ -51,7 +51,7 @@ enum Column: Sendable, Hashable {
             case .executable: "EXECUTABLE"
             case .unit: "UNIT"
             case .user: "USER"
-            case .remote: "REMOTE"
+            case .remote: "REMOTE END OF OPEN SOCKETS"
             }
         case .unit: "UNIT"
         case .sockets: "SOCK"

@@ -192,7 +192,11 @@ extension TopState {
         if !self.filterText.isEmpty {
             notices.append(("filter: \(self.typeface.printable(self.filterText, limit: 200))", .pinned))
         }
-        if self.grouping != .process { notices.append(("by \(self.grouping.rawValue)", .pinned)) }
+        if self.grouping != .process {
+            // Of sockets that are gone nobody keeps the remote end.
+            let part = self.grouping == .remote ? ": only what open sockets moved" : ""
+            notices.append(("by \(self.grouping.rawValue)\(part)", .pinned))
+        }
         if self.pinned != nil { notices.append(("frozen row first", .pinned)) }
         // Last, because it is long. A screen without a line for notices has its rates there.
         let capture = self.timeline.snapshot?.capture

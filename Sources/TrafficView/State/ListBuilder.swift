@@ -68,18 +68,17 @@ struct ListBuilder {
         case .process:
             return processes.enumerated().map { UsageRow($1, at: $0) } + self.exitedRow(of: snapshot)
         case .unit:
-            return self.groups(of: processes) {
-                let name = $0.unitName ?? "(no unit)"
+            let key = { (group: ProcessGroup) in
+                let name = group.unitName ?? "(no unit)"
                 return (name, name)
-            } + self.exitedRow(of: snapshot)
-        case .user:
-            return self.groups(of: processes) { ($0.userName, $0.userName) } + self.exitedRow(of: snapshot)
-        case .executable:
-            var groups = self.groups(of: processes) {
-                ($0.executable ?? $0.name, $0.executableName ?? $0.name)
             }
-            self.add(snapshot.exited ?? [], to: &groups)
-            return groups
+            return self.groups(of: processes) { key(ProcessGroup($0)) }.adding(snapshot.exited) { key($0.group) }
+        case .user:
+            let groups = self.groups(of: processes) { ($0.userName, $0.userName) }
+            return groups.adding(snapshot.exited) { ($0.userName, $0.userName) }
+        case .executable:
+            let groups = self.groups(of: processes) { ($0.executable ?? $0.name, $0.executableName ?? $0.name) }
+            return groups.adding(snapshot.exited) { ($0.group.executable ?? $0.group.name, $0.group.name) }
         case .remote:
             return sockets.remotes(of: snapshot.sockets ?? [])
         }
@@ -110,20 +109,6 @@ struct ListBuilder {
         var row = UsageRow(id: .exited, name: "\(processes) gone", processes: processes, isRunning: false)
         for usage in exited { row.bytes += usage.bytes }
         return [row]
-    }
-
-    private func add(_ exited: [ExitedUsage], to groups: inout [UsageRow]) {
-        var indexes = Dictionary(uniqueKeysWithValues: groups.indices.map { (groups[$0].id, $0) })
-        for usage in exited {
-            let key = usage.group.executable ?? usage.group.name
-            let index = indexes[.group(key)] ?? groups.count
-            if index == groups.count {
-                groups.append(UsageRow(group: key, name: usage.group.name))
-                indexes[.group(key)] = index
-            }
-            groups[index].processes += usage.processes
-            groups[index].bytes += usage.bytes
-        }
     }
 
     /// Appends what stands below an open process: its endpoints or its sockets.
@@ -222,5 +207,27 @@ private struct SocketIndex {
 
     private static func remoteName(_ socket: SocketUsage) -> String {
         socket.remote.address.isUnspecified ? "(no remote)" : socket.remote.address.description
+    }
+}
+
+extension [UsageRow] {
+    /// With what processes moved that are no longer listed, each in the row of its group.
+    fileprivate func adding(
+        _ exited: [ExitedUsage]?,
+        by key: (ExitedUsage) -> (key: String, name: String)
+    ) -> [UsageRow] {
+        var rows = self
+        var indexes = Dictionary(uniqueKeysWithValues: rows.indices.map { (rows[$0].id, $0) })
+        for usage in exited ?? [] {
+            let (key, name) = key(usage)
+            let index = indexes[.group(key)] ?? rows.count
+            if index == rows.count {
+                rows.append(UsageRow(group: key, name: name))
+                indexes[.group(key)] = index
+            }
+            rows[index].processes += usage.processes
+            rows[index].bytes += usage.bytes
+        }
+        return rows
     }
 }

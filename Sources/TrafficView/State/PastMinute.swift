@@ -23,13 +23,7 @@ public struct PastMinute: Sendable {
     ///   - report: By process, user, unit and container, with minutes as buckets.
     ///   - start: The beginning of the minute that was asked for.
     ///   - time: Writes the beginning of a minute.
-    ///   - user: The name of a user; `nil` if it has none.
-    public init(
-        _ report: HistoryReport,
-        start: Timestamp,
-        time: (Timestamp) -> String,
-        user: (UInt32) -> String?
-    ) {
+    public init(_ report: HistoryReport, start: Timestamp, time: (Timestamp) -> String) {
         self.start = start
         self.time = time(start)
         self.host = report.host
@@ -45,7 +39,7 @@ public struct PastMinute: Sendable {
             )
             return (group, row.bytes)
         }
-        self.users = Set(report.rows.compactMap(\.name.uid)).reduce(into: [:]) { $0[$1] = user($1) }
+        self.users = report.rows.reduce(into: [:]) { if let uid = $1.name.uid { $0[uid] = $1.user } }
     }
 
     func userName(_ uid: UInt32) -> String? { self.users[uid] }

@@ -120,6 +120,10 @@ extension ProcessDetails {
     }
 }
 
+extension ExitedUsage {
+    var userName: String { self.user ?? self.group.uid.map { String($0) } ?? "(several)" }
+}
+
 extension ProcessGroup {
     /// As that of its processes: ``ProcessDetails/unitName``.
     var unitName: String? { self.containerID.map { String($0.prefix(12)) } ?? self.systemdUnit }

@@ -8,17 +8,15 @@ extension Table {
     ///   - events: When, what happened, and the alert as it was then.
     ///   - host: The name of the host.
     ///   - time: Writes a time.
-    ///   - user: The name of a user; `nil` if it has none.
     public static func alertEvents(
         _ events: [(time: Timestamp, event: String, alert: Alert)],
         host: String,
         units: Units,
-        time: (Timestamp) -> String,
-        user: (UInt32) -> String?
+        time: (Timestamp) -> String
     ) -> Table {
         let last = events.last?.time ?? Timestamp(nanosecondsSinceEpoch: 0)
         let report = AlertReport(host: host, takenAt: last, rules: 0, alerts: events.map(\.alert))
-        var table = Self.alerts(report, units: units, time: time, user: user)
+        var table = Self.alerts(report, units: units, time: time)
         table.columns.insert(contentsOf: [Column("TIME"), Column("ALERT")], at: 0)
         for (index, event) in events.enumerated() {
             table.rows[index].insert(contentsOf: [.text(time(event.time)), .text(event.event)], at: 0)

@@ -4,15 +4,8 @@ public import TrafficModel
 extension Table {
     /// A row per alert, the oldest first.
     ///
-    /// - Parameters:
-    ///   - time: Writes a time.
-    ///   - user: The name of a user; `nil` if it has none.
-    public static func alerts(
-        _ report: AlertReport,
-        units: Units,
-        time: (Timestamp) -> String,
-        user: (UInt32) -> String?
-    ) -> Table {
+    /// - Parameter time: Writes a time.
+    public static func alerts(_ report: AlertReport, units: Units, time: (Timestamp) -> String) -> Table {
         Table(
             columns: [
                 Column("RULE", cutTo: 6), Column("PROCESS", cutTo: 8), Column("USER", cutTo: 4, rank: 2),
@@ -23,7 +16,7 @@ extension Table {
                 [
                     // All processes of a rule together have no name: what they have in common is what the rule says.
                     .text(alert.rule), (alert.process?.name ?? alert.match).map(Cell.text) ?? .none,
-                    alert.process?.uid.map { .text(user($0) ?? String($0)) } ?? .none,
+                    (alert.user ?? alert.process?.uid.map { String($0) }).map(Cell.text) ?? .none,
                     alert.endpoint.map(Cell.text) ?? .none, .text(time(alert.since)), .rate(alert.bytesPerSecond),
                     alert.requestsPerSecond.map { .number(60 * $0, places: 1) } ?? .none, .bytes(alert.bytes),
                     .bytes(alert.monthBytes), alert.remark(units).map(Cell.text) ?? .none,

@@ -1,28 +1,21 @@
 public import TrafficDocuments
-public import TrafficModel
+import TrafficModel
 
 extension Table {
     /// A row per name, or per time and name, with a bar that shows its part of the longest row.
-    ///
-    /// - Parameters:
-    ///   - time: Writes the beginning of a minute, hour, day or month.
-    ///   - user: The name of a user; `nil` if it has none.
-    public static func history(
-        _ report: HistoryReport,
-        time: (Timestamp) -> String,
-        user: (UInt32) -> String?
-    ) -> Table {
+    public static func history(_ report: HistoryReport) -> Table {
+        let times = report.times
         let hasTime = report.rows.contains { $0.time != nil }
         let hasWire = report.rows.contains { $0.bytes.wireSent != nil }
         let most = report.rows.map(\.amounts.sum.total).max() ?? 0
         func row(_ name: [Cell], _ row: HistoryRow, hasBar: Bool = true) -> [Cell] {
             let total = row.amounts.sum.total
-            return (hasTime ? [row.time.map { .text(time($0)) } ?? .none] : []) + name
+            return (hasTime ? [row.time.flatMap { times[$0] }.map(Cell.text) ?? .none] : []) + name
                 + row.amounts.cells(hasWire: hasWire)
                 + [hasBar && most > 0 ? .share(Double(total) / Double(most)) : .none]
         }
         let names = report.by.filter { $0 != .total }
-        var rows = report.rows.map { item in row(names.map { $0.cell(of: item.name, user) } + item.roleCell, item) }
+        var rows = report.rows.map { item in row(names.map { $0.cell(of: item) } + item.roleCell, item) }
         if let others = report.others, let count = report.othersCount, !names.isEmpty {
             let label = Cell.text("\(count) more")
             let rest = names.dropFirst().map { _ in Cell.none } + others.roleCell
@@ -36,7 +29,37 @@ extension Table {
     }
 }
 
+extension HistoryReport {
+    /// The beginnings of its sums as the host's clock showed them, and only as much of them as differs between two sums.
+    /// Two sums have the same time when the clock was put back, or the host got another time zone: those say their offset
+    /// from UTC.
+    fileprivate var times: [Timestamp: String] {
+        let local = self.rows.reduce(into: [Timestamp: HostTime]()) { times, row in
+            if let time = row.time, let local = row.localTime { times[time] = local }
+        }
+        let texts = local.mapValues { $0.text(self.level) }
+        let counts = texts.values.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        return texts.reduce(into: [:]) { result, entry in
+            let isClear = counts[entry.value] == 1
+            result[entry.key] = isClear ? entry.value : entry.value + " " + (local[entry.key]?.offset ?? "")
+        }
+    }
+}
+
+extension HostTime {
+    fileprivate func text(_ level: HistoryLevel) -> String {
+        switch level {
+        case .minute, .fiveMinutes, .hour: self.minute
+        case .day: self.day
+        case .month: self.month
+        }
+    }
+}
+
 extension HistoryRow {
+    /// The name of the user, or the number without one.
+    var userName: String? { self.user ?? self.name.uid.map { String($0) } }
+
     /// None for bytes of sockets and interfaces.
     fileprivate var roleCell: [Table.Cell] {
         guard case .messages = self.amounts else { return [] }
@@ -94,11 +117,12 @@ extension HistoryDimension {
         }
     }
 
-    fileprivate func cell(of name: HistoryName, _ user: (UInt32) -> String?) -> Table.Cell {
+    fileprivate func cell(of row: HistoryRow) -> Table.Cell {
+        let name = row.name
         let text: String? =
             switch self {
             case .process: name.process
-            case .user: name.uid.map { user($0) ?? String($0) }
+            case .user: row.userName
             case .unit: name.systemdUnit
             case .container: name.containerID
             case .host: name.host

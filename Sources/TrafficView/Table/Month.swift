@@ -1,11 +1,9 @@
 public import TrafficDocuments
-public import TrafficModel
+import TrafficModel
 
 extension Table {
     /// What was moved in a month, a line for each number.
-    ///
-    /// - Parameter day: Writes the beginning of a day.
-    public static func month(_ report: MonthReport, units: Units, day: (Timestamp) -> String) -> Table {
+    public static func month(_ report: MonthReport, units: Units) -> Table {
         let hasWire = report.totals.wireSent != nil
         func row(_ name: String, _ payload: [Cell], _ wire: [Cell]) -> [Cell] {
             [.text(name)] + payload + (hasWire ? wire : [])
@@ -20,7 +18,7 @@ extension Table {
         }
         var rows = [bytes("total", report.totals)]
         if let average = report.dailyAverage { rows.append(bytes("daily average", average)) }
-        if let top = report.topDay { rows.append(bytes("most, on \(day(top.time))", top.bytes)) }
+        if let top = report.topDay { rows.append(bytes("most, on \(top.localTime.day)", top.bytes)) }
         if let projection = report.projection { rows.append(bytes("projection", projection)) }
         if let rates = report.percentile95 {
             let text = { (rate: UInt64?) in rate.map { Cell.text(Units.bitRate($0)) } ?? .none }

@@ -107,7 +107,7 @@ struct Alerts: AsyncParsableCommand {
                 if notice.droppedBefore > 0 {
                     try StandardStream.output.write("\(notice.droppedBefore) changes are missing: too many at once\n")
                 }
-                let words = "\(notice.at) \(notice.change.words) \(alert.description)"
+                let words = "\(notice.at) \(notice.change.words) \(alert.text(inBits: self.unit.units == .bits))"
                 try StandardStream.output.write(Typeface.ascii.printable(words) + "\n")
             }
         }
@@ -133,12 +133,7 @@ struct Alerts: AsyncParsableCommand {
         if let format = self.format.export {
             return try StandardStream.output.write(ByteBuffer(bytes: report.encoded(as: format)))
         }
-        let table = Table.alerts(
-            report,
-            units: self.unit.units,
-            time: { LocalTime.text($0, .minute) },
-            user: LocalTime.user
-        )
+        let table = Table.alerts(report, units: self.unit.units) { LocalTime.withMinutes($0) }
         try table.write(
             units: self.unit.units,
             color: self.color,

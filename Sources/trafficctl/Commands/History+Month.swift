@@ -74,7 +74,7 @@ extension History {
         }
         let report = try await client.get("/v1/history/month", query).decoded(as: MonthReport.self)
         try output.write(Self.heading(of: report))
-        try Table.month(report, units: self.unit.units, day: { LocalTime.text($0, .day) })
+        try Table.month(report, units: self.unit.units)
             .write(units: self.unit.units, color: self.color)
         let width = output.columns ?? environment("COLUMNS").flatMap { Int($0) }
         let notes = report.notes(width: width, typeface: TerminalLocale.typeface(ascii: false))
@@ -85,8 +85,8 @@ extension History {
         let part = [report.scope.map { ", scope \($0)" }, report.addressClass.map { ", class \($0)" }]
             .compactMap { $0 }.joined()
         // A month that is over ends where the next one begins.
-        let isOver = LocalTime.text(report.until, .month) != report.month.description
-        let span = "\(report.month)" + (isOver ? "" : " up to \(LocalTime.text(report.until, .minute))")
+        let isOver = report.localUntil?.month != report.month.description
+        let span = "\(report.month)" + (isOver ? "" : " up to \(report.localUntil?.minute ?? "")")
         let counted = Self.rounded(seconds: Int64(clamping: report.countedSeconds))
         let missing = Self.rounded(seconds: Int64(clamping: report.missingSeconds))
         let gap = report.missingSeconds < 120 ? "" : ", \(missing) missing"

@@ -15,7 +15,7 @@ struct History: AsyncParsableCommand {
             Needs a daemon that keeps history (trafficd run --state-directory DIR; the packaged service does). Sums are \
             kept by minute for 2 days, by hour for 14 days, by day for 62 days and by month for 25 months, and those \
             of 5 minutes, which are not divided by process, for 62 days, unless trafficd was told otherwise. Without --bucket the shortest of these that reach back to --since are added \
-            up, so the time may begin earlier, by up to one of these; the line above the table says when. Times are local in the table, and UTC in the other formats.
+            up, so the time may begin earlier, by up to one of these; the line above the table says when. Times in the table are those of the host that counts; the other formats have them in UTC too.
 
             A minute is kept when it is over: the bytes of the present minute are in trafficctl top.
 
@@ -125,9 +125,9 @@ struct History: AsyncParsableCommand {
         _ = try HistoryQuestion(by: self.words, bucket: self.bucket, filter: self.filter)
         try self.validateMonth()
         let now = Int64(time(nil))
-        if let until, until.seconds(now: now) <= self.begin.seconds(now: now) {
-            throw ValidationError("--until must be later than --since.")
-        }
+        let begin = self.begin.seconds(now: now)
+        guard begin <= now else { throw ValidationError("--since \(self.begin) is in the future.") }
+        if let until, until.seconds(now: now) <= begin { throw ValidationError("--until must be later than --since.") }
     }
 
     private var begin: PointInTime { self.since ?? .ago(TimeSpan(seconds: 86_400)) }
@@ -152,7 +152,7 @@ struct History: AsyncParsableCommand {
         }
         let report = try await client.get("/v1/history", query).decoded(as: HistoryReport.self)
         try output.write(Self.heading(of: report, self.unit.units))
-        try Table.history(report, time: { LocalTime.text($0, report.level) }, user: LocalTime.user)
+        try Table.history(report)
             .write(
                 units: self.unit.units,
                 color: self.color,
@@ -171,7 +171,7 @@ struct History: AsyncParsableCommand {
     }
 
     static func heading(of report: HistoryReport, _ units: Units) -> String {
-        let span = "\(LocalTime.text(report.since, .minute)) to \(LocalTime.text(report.until, .minute))"
+        let span = "\(report.localSince?.minute ?? "") to \(report.localUntil?.minute ?? "")"
         let nanoseconds = report.until.nanosecondsSinceEpoch - report.since.nanosecondsSinceEpoch
         // The last minute is not over, and the one before may be under way to the file.
         let missing = nanoseconds / 1_000_000_000 - Int64(clamping: report.countedSeconds)

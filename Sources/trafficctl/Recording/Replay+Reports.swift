@@ -15,7 +15,7 @@ extension ReplayCommand {
             return try StandardStream.output.write(ByteBuffer(bytes: report.encoded(as: format)))
         }
         try StandardStream.output.write(History.heading(of: report, self.look.unit.units))
-        try Table.history(report, time: { LocalTime.text($0, report.level) }, user: history.user)
+        try Table.history(report)
             .write(
                 units: self.look.unit.units,
                 color: self.look.color,
@@ -45,8 +45,7 @@ extension ReplayCommand {
             },
             host: recording.header.host?.name ?? "",
             units: self.look.unit.units,
-            time: LocalTime.withSeconds,
-            user: judged.user
+            time: LocalTime.withSeconds
         )
         let length =
             "\(recording.count) snapshots of \(LocalTime.withSeconds(recording.time(of: 0)))"

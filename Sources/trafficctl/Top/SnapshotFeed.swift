@@ -73,12 +73,7 @@ final class SnapshotFeed: TopFeed {
         while !Task.isCancelled {
             do throws(Failure) {
                 let report = try await self.client.get("/v1/history", query).decoded(as: HistoryReport.self)
-                let minute = PastMinute(
-                    report,
-                    start: start,
-                    time: { LocalTime.text($0, .minute) },
-                    user: LocalTime.user
-                )
+                let minute = PastMinute(report, start: start) { LocalTime.withMinutes($0) }
                 return self.publish(.minute(minute), for: .minute(start))
             } catch {
                 self.publish(.lost(error), for: .minute(start))

@@ -11,7 +11,7 @@ struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "trafficcheck",
         abstract: "Compare what trafficd counts with what trafficgen's calls returned and what the kernel saw pass.",
-        subcommands: [Run.self, Table.self, Starts.self],
+        subcommands: [Run.self, Table.self, Starts.self, PastZones.self],
         defaultSubcommand: Run.self
     )
 }
