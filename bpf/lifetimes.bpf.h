@@ -287,10 +287,10 @@ int BPF_PROG(process_executed, struct task_struct *task)
 {
 	struct task_struct *leader = READ(task, group_leader);
 	struct traffic_process_key key = { .start_boottime_ns = READ(leader, start_boottime) ?: 1, .tgid = READ(task, tgid) };
-	struct traffic_name name;
+	struct traffic_execution execution = { .boottime_ns = bpf_ktime_get_boot_ns(), .uid = READ(task, cred, uid.val) };
 
-	bpf_core_read(&name, sizeof(name), &leader->comm);
-	if (bpf_map_update_elem(&executed, &key, &name, BPF_ANY))
+	bpf_core_read(execution.name, sizeof(execution.name), &leader->comm);
+	if (bpf_map_update_elem(&executed, &key, &execution, BPF_ANY))
 		COUNT_LOSS(executions_missed, 1);
 	return 0;
 }

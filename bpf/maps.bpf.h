@@ -109,7 +109,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 4096);
 	__type(key, struct traffic_process_key);
-	__type(value, struct traffic_name);
+	__type(value, struct traffic_execution);
 } executed SEC(".maps");
 
 /*

@@ -23,6 +23,7 @@
 #include "wire.bpf.h"
 #include "iterate.bpf.h"
 #include "adopt.bpf.h"
+#include "holders.bpf.h"
 #include "lifetimes.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -15,16 +15,20 @@ public enum CaptureEvent: Sendable, Hashable, Codable {
     /// A census of the sockets that are open. A socket that it covers and that is missing ``censusesUntilClosed`` times
     /// in a row counts as closed, even if nothing said that it closed.
     case census(SocketCensus)
+    /// All sockets that others hold than the first process that used them, or others too, at this moment.
+    case holders([SocketHolders])
     case details(ProcessIdentity, ProcessDetails)
     /// Users who have these names from now on; `nil`: none any more.
     case usersNamed([UInt32: String?])
-    /// A process runs another program from now on.
-    case executed(ProcessIdentity, name: String)
+    /// A process runs another program.
+    case executed(ProcessIdentity, Execution)
     /// So many processes executed programs at once that there was no room for an event for each. Any process may have
     /// another name now.
     case executionsMissed
     case exited(ProcessIdentity, at: Timestamp)
     case interfaces([InterfaceUsage])
+    /// Interfaces that went since the last event, with their last counters.
+    case interfacesGone([InterfaceUsage])
     /// Every interface that packets passed, in every network namespace. An interface may be absent, or its numbers may
     /// be lower than in the last event. Then its earlier numbers have been added to the row of network namespace 0,
     /// which has the interfaces that are gone.
@@ -59,6 +63,35 @@ public struct SocketCensus: Sendable, Hashable, Codable {
     public func covers(_ transport: TransportProtocol, in namespace: UInt32) -> Bool {
         guard let namespaces else { return true }
         return (transport == .tcp || transport == .udp) && namespaces.contains(namespace)
+    }
+}
+
+/// execve(2): a process runs another program since then.
+public struct Execution: Sendable, Hashable, Codable {
+    public var name: String
+    /// As whom the process runs it.
+    public var uid: UInt32
+    /// `CLOCK_BOOTTIME`.
+    public var boottimeNanoseconds: UInt64
+
+    public init(name: String, uid: UInt32, boottimeNanoseconds: UInt64) {
+        (self.name, self.uid, self.boottimeNanoseconds) = (name, uid, boottimeNanoseconds)
+    }
+}
+
+/// Which processes have a descriptor of a socket.
+public struct SocketHolders: Sendable, Hashable, Codable {
+    public var serial: UInt64
+    /// Without the first process that used the socket.
+    public var others: [OwnerObservation]
+    /// Whether that process holds it too.
+    public var isHeldByFirst: Bool
+    /// Whether no holder is missing for want of room.
+    public var isComplete: Bool
+
+    public init(serial: UInt64, others: [OwnerObservation], isHeldByFirst: Bool, isComplete: Bool = true) {
+        (self.serial, self.others) = (serial, others)
+        (self.isHeldByFirst, self.isComplete) = (isHeldByFirst, isComplete)
     }
 }
 

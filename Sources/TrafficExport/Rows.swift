@@ -102,6 +102,7 @@ extension SocketUsage.Owner: Row {
     func write(to sink: inout some FieldSink) {
         self.identity.write(to: &sink)
         self.payload.write(to: &sink)
+        sink.flag(CodingKeys.isFormer, self.isFormer ? true : nil)
     }
 }
 

@@ -42,6 +42,8 @@ struct InterfaceSums: Codable {
     private var networkNamespace: UInt32?
     private var lives: UInt64 = 0
     private var looks: UInt64 = 0
+    /// The first look has ended: an interface that comes now is as old as its counters.
+    private var hasLooked = false
     private var ended = InterfaceCounts()
     private var series = SeriesNames<InterfaceName>(limit: SeriesLimits.interfaces)
     /// By the places of ``series``: what interfaces counted while they had the name.
@@ -53,31 +55,41 @@ struct InterfaceSums: Codable {
         if let namespace = usages.first?.networkNamespace, namespace != self.networkNamespace {
             // The daemon moved to other interfaces.
             self.end(Array(self.accounts.keys))
-            (self.networkNamespace, self.looks) = (namespace, 0)
+            (self.networkNamespace, self.looks, self.hasLooked) = (namespace, 0, false)
         }
         self.looks += 1
-        for usage in usages {
-            guard let index = usage.index else { continue }
-            let now = InterfaceCounts(usage)
-            if self.accounts[index] == nil {
-                self.lives += 1
-                let start = self.looks == 1 ? now : InterfaceCounts()
-                self.accounts[index] = Account(number: self.lives, name: usage.name, last: start, look: self.looks)
-            }
-            let look = self.looks
-            let growth = self.accounts.changeInPlace(index) { account in
-                // All four are of one reading, so they fall together.
-                let growth = now.isBehind(account.last) ? InterfaceCounts() : now.growth(since: account.last)
-                account.sum += growth
-                (account.last, account.name, account.look) = (now, usage.name, look)
-                return growth
-            }
-            if let growth { self.add(growth, to: usage.name) }
-        }
+        for usage in usages { self.absorb(usage) }
+        self.hasLooked = true
         guard self.accounts.count > usages.count + Self.mostGone else { return }
         let gone = self.accounts.filter { $0.value.look < self.looks }
         let order = gone.sorted { ($0.value.look, $0.value.number) < ($1.value.look, $1.value.number) }
         self.end(order.dropLast(Self.mostGone).map(\.key))
+    }
+
+    /// Takes the last counters of interfaces that are gone. One that came and went between two looks has its account too.
+    mutating func end(_ usages: [InterfaceUsage]) {
+        // Before the first look nobody knows what they had counted by then.
+        guard self.hasLooked else { return }
+        for usage in usages where usage.networkNamespace == self.networkNamespace { self.absorb(usage) }
+    }
+
+    private mutating func absorb(_ usage: InterfaceUsage) {
+        guard let index = usage.index else { return }
+        let now = InterfaceCounts(usage)
+        if self.accounts[index] == nil {
+            self.lives += 1
+            let start = self.hasLooked ? InterfaceCounts() : now
+            self.accounts[index] = Account(number: self.lives, name: usage.name, last: start, look: self.looks)
+        }
+        let look = self.looks
+        let growth = self.accounts.changeInPlace(index) { account in
+            // All four are of one reading, so they fall together.
+            let growth = now.isBehind(account.last) ? InterfaceCounts() : now.growth(since: account.last)
+            account.sum += growth
+            (account.last, account.name, account.look) = (now, usage.name, look)
+            return growth
+        }
+        if let growth { self.add(growth, to: usage.name) }
     }
 
     private mutating func add(_ growth: InterfaceCounts, to name: String) {

@@ -23,6 +23,8 @@ extension Ledger {
         let taken = self.lastLook ?? self.lastTick ?? Moment(wall: countingSince, boottime: 0)
         let bootedAt = self.bootedAt
         let list = ListedSockets(self.sockets, limit: self.retention.openSocketLimit)
+        let held = self.sockets.heldByProcess
+        let living = Set(self.processes.accounts.values.lazy.filter { $0.exitedAt == nil }.map(\.identity))
         let snapshot = Snapshot(
             takenAt: taken.wall,
             takenBoottimeNanoseconds: taken.boottime,
@@ -32,13 +34,18 @@ extension Ledger {
             capture: self.withLosses(capture),
             processes: self.processes.accounts.values.map { process in
                 var usage = process.usage
-                usage.socketsOpen = self.sockets.openByProcess[process.identity] ?? 0
-                if usage.state == .running { usage.endpoints = self.reports.ownEndpoints(of: process.identity) }
+                guard usage.state == .running else { return usage }
+                usage.socketsOpen = held[process.identity] ?? 0
+                usage.endpoints = self.reports.ownEndpoints(of: process.identity)
                 return usage
             }.sorted { $0.identity.pid < $1.identity.pid },
             exited: self.processes.exited,
             sockets: list.listed.compactMap {
-                var usage = self.sockets[$0]?.usage(bootedAt: bootedAt)
+                let holders = self.sockets.holders(of: $0)
+                var usage = self.sockets[$0]?.usage(bootedAt: bootedAt, holders: holders) {
+                    // Who has left the list has ended.
+                    $0 != .kernel && !living.contains($0)
+                }
                 usage?.explained = (self.sockets.claims[$0]?.explained ?? PayloadBytes()).total
                 return usage
             },

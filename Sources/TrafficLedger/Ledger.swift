@@ -121,12 +121,14 @@ public struct Ledger: Sendable, Codable {
             for serial in serials { self.presumeClosed(serial) }
         case .census(let census):
             for serial in self.sockets.note(census) { self.presumeClosed(serial) }
+        case .holders(let held):
+            self.absorb(held)
         case .details(let process, let details):
             self.processes.resolve(process, as: details)
         case .usersNamed(let names):
             self.processes.nameUsers(names)
-        case .executed(let process, let name):
-            self.processes.executed(process, name: name)
+        case .executed(let process, let execution):
+            self.processes.executed(process, execution)
         case .executionsMissed:
             self.processes.doubtNames()
         case .exited(let process, let time):
@@ -136,6 +138,8 @@ public struct Ledger: Sendable, Codable {
             }
         case .interfaces(let usages):
             self.interfaces.absorb(usages)
+        case .interfacesGone(let usages):
+            self.interfaces.end(usages)
         case .packets(let packets):
             self.creditToKernel(self.interfaces.absorb(packets))
         case .hostAddresses(let addresses):
@@ -193,12 +197,17 @@ public struct Ledger: Sendable, Codable {
         self.forget(surplus)
     }
 
+    /// Processes hold sockets, whether they moved bytes over them or not. Whoever holds one has a row.
+    private mutating func absorb(_ held: [SocketHolders]) {
+        for socket in self.sockets.hold(held) { for holder in socket.others { self.processes.note(holder: holder) } }
+    }
+
     /// Credits rows: bytes of no listed socket.
     private mutating func absorb(_ rows: FoldedRows) {
         guard rows.generation > self.rowGeneration else { return }
         self.rowGeneration = rows.generation
         for row in rows.processes {
-            self.processes.credit(row)
+            self.processes.credit(row, at: self.lastTick?.boottime ?? 0)
             self.count(row)
         }
         for row in rows.users {
@@ -236,9 +245,11 @@ public struct Ledger: Sendable, Codable {
 
     /// Credits the growth of a socket's counters.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
+        // No process has used the socket before.
+        let opened = self.sockets[serial]?.observation.openedBoottimeNanoseconds ?? 0
         for (owner, payload) in growth.owners {
             if payload.total > 0 || growth.newOwners.contains(owner.identity) {
-                self.processes.credit(payload, to: owner)
+                self.processes.credit(payload, to: owner, at: opened)
             } else {
                 self.processes.note(owner)
             }

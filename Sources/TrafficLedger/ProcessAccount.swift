@@ -2,6 +2,10 @@ import TrafficEvents
 import TrafficModel
 
 /// One process as the ledger knows it.
+///
+/// Its name is the one that it had when it first used a socket, until it runs another program (execve(2)): then it is that
+/// program's. If it gives itself another name meanwhile (prctl(2)), rows, rules and history keep the first. So a program is
+/// one program to them, and nobody gets out of a rule by a new name.
 struct ProcessAccount: Codable {
     /// What was moved, and how much of it is explained.
     struct Moved: Codable {
@@ -13,11 +17,10 @@ struct ProcessAccount: Codable {
     private let firstSeen: OwnerObservation
     var uid: UInt32 { self.firstSeen.uid }
     private(set) var details: ProcessDetails
-    /// The names by which the kernel has known the process. A new name means another program, or just a renaming
-    /// (prctl(2)), which costs the process nothing. So only ``nameLimit`` names cause a look-up until the process runs
-    /// another program.
-    private var names: Set<String> = []
-    private static let nameLimit = 8
+    /// The name is of this time or of a later one: `CLOCK_BOOTTIME`.
+    private var namedAt: UInt64
+    /// Somebody was asked for the details.
+    private var isAsked = false
     /// As whom the process is known to have run: several because of setuid(2). More than ``userLimit`` are not kept.
     private(set) var users: Set<UInt32>
     private static let userLimit = 8
@@ -44,27 +47,28 @@ struct ProcessAccount: Codable {
 
     /// - Parameters:
     ///   - owner: What the kernel first said of the process.
+    ///   - boottime: The name is of this time or of a later one.
     ///   - user: The user name of the process, if another process has told it.
-    init(_ owner: OwnerObservation, user: String?) {
+    init(_ owner: OwnerObservation, at boottime: UInt64, user: String?) {
         self.identity = owner.identity
+        self.namedAt = boottime
         self.firstSeen = owner
         self.users = [owner.uid]
         self.details = ProcessDetails(name: owner.displayName, uid: owner.uid, user: user)
     }
 
-    /// - Parameter owner: Name and user of the process when it first used the socket, and what it has moved since.
-    /// - Returns: Whether the daemon should look up the details of the process (again).
+    /// - Parameter owner: The user of the process when it first used the socket, and what it has moved since.
+    /// - Returns: Whether the daemon should look up the details of the process.
     mutating func add(_ payload: PayloadBytes, as owner: OwnerObservation) -> Bool {
         self.bytes.payload += payload
         self.note(user: owner.uid)
-        guard self.exitedAt == nil, self.names.count < Self.nameLimit else { return false }
-        return self.names.insert(owner.name).inserted
+        guard self.exitedAt == nil, !self.isAsked else { return false }
+        self.isAsked = true
+        return true
     }
 
     /// Whether ``add(_:as:)`` would find nothing new.
-    func knows(_ owner: OwnerObservation) -> Bool {
-        self.users.contains(owner.uid) && self.names.contains(owner.name)
-    }
+    func knows(_ owner: OwnerObservation) -> Bool { self.users.contains(owner.uid) }
 
     /// The process has run as this user.
     mutating func note(user uid: UInt32) {
@@ -79,20 +83,24 @@ struct ProcessAccount: Codable {
         return self.add(row.owner.payload, as: row.owner)
     }
 
-    /// - Returns: What the daemon needs to look up the details.
-    mutating func rename(_ name: String) -> OwnerObservation? {
-        guard self.exitedAt == nil else { return nil }
-        self.names = [name]
-        self.details.name = name
+    /// The process runs another program.
+    ///
+    /// - Returns: What the daemon needs to look up the details; `nil` if the program is known, because the process has used
+    ///   a socket since.
+    mutating func rename(_ execution: Execution) -> OwnerObservation? {
+        guard self.exitedAt == nil, execution.boottimeNanoseconds > self.namedAt else { return nil }
+        (self.namedAt, self.details.name) = (execution.boottimeNanoseconds, execution.name)
         var owner = self.firstSeen
-        owner.name = name
+        owner.name = execution.name
         return owner
     }
 
     /// What the daemon needs to look up the details again: the process with the name that is shown.
-    var inquiry: OwnerObservation {
+    ///
+    /// - Parameter doubtsName: The process may run another program. Then the name is empty, and the answer has it.
+    func inquiry(doubtsName: Bool) -> OwnerObservation {
         var owner = self.firstSeen
-        if !owner.isKernelThread { owner.name = self.details.name }
+        if !owner.isKernelThread { owner.name = doubtsName ? "" : self.details.name }
         return owner
     }
 
@@ -102,7 +110,12 @@ struct ProcessAccount: Codable {
     /// executable do not replace details with an executable.
     mutating func resolve(_ details: ProcessDetails) {
         self.isResolved = true
-        if details.executable != nil || self.details.executable == nil { self.details = details }
+        guard details.executable != nil || self.details.executable == nil else { return }
+        // Of the same program, the name that is in use stays.
+        let isSame = details.executable != nil && details.executable == self.details.executable
+        let name = isSame || details.name.isEmpty ? self.details.name : details.name
+        self.details = details
+        self.details.name = name
     }
 
     /// The first event that tells of the end counts.

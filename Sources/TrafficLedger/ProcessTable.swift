@@ -7,6 +7,7 @@ struct ProcessTable: Sendable, Codable {
     private(set) var accounts: [ProcessIdentity: ProcessAccount] = [:]
     private var groups: GroupAccounts
     private var inquiries = Inquiries()
+    private var executions = RecentExecutions()
     /// So that the next process of a user has the user's name at once.
     private var userNames: [UInt32: String] = [:]
     /// Processes that ended since the table last folded ended processes.
@@ -45,8 +46,9 @@ struct ProcessTable: Sendable, Codable {
 
     // MARK: Bytes
 
-    mutating func credit(_ payload: PayloadBytes, to owner: OwnerObservation) {
-        if self.withAccount(of: owner, { $0.add(payload, as: owner) }) { self.inquiries.add(owner) }
+    /// - Parameter boottime: The owner's name is of this time, or of a later one.
+    mutating func credit(_ payload: PayloadBytes, to owner: OwnerObservation, at boottime: UInt64) {
+        if self.withAccount(of: owner, at: boottime, { $0.add(payload, as: owner) }) { self.inquiries.add(owner) }
     }
 
     /// The record of a socket names this owner, who has moved nothing over the socket since the last record. A process
@@ -55,11 +57,21 @@ struct ProcessTable: Sendable, Codable {
         guard let index = self.accounts.index(forKey: owner.identity),
             !self.accounts.values[index].knows(owner)
         else { return }
-        self.credit(PayloadBytes(), to: owner)
+        self.credit(PayloadBytes(), to: owner, at: 0)
     }
 
-    mutating func credit(_ row: FoldedRows.Row) {
-        let isNews = self.withAccount(of: row.owner) { $0.add(row) }
+    /// The process holds a socket, and may have used none. A list of holders is read in a time in which it may run another
+    /// program, so the name is in doubt.
+    mutating func note(holder: OwnerObservation) {
+        guard self.accounts.index(forKey: holder.identity) == nil else { return }
+        var doubted = holder
+        doubted.name = ""
+        if self.withAccount(of: holder, { $0.add(PayloadBytes(), as: holder) }) { self.inquiries.add(doubted) }
+    }
+
+    /// - Parameter boottime: As for ``credit(_:to:at:)``.
+    mutating func credit(_ row: FoldedRows.Row, at boottime: UInt64) {
+        let isNews = self.withAccount(of: row.owner, at: boottime) { $0.add(row) }
         if isNews && row.owner.identity != .kernel { self.inquiries.add(row.owner) }
     }
 
@@ -94,10 +106,16 @@ struct ProcessTable: Sendable, Codable {
 
     private mutating func withAccount<Result>(
         of owner: OwnerObservation,
+        at boottime: UInt64 = 0,
         _ body: (inout ProcessAccount) -> Result
     ) -> Result {
-        let users = self.userNames
-        return body(&self.accounts[owner.identity, default: ProcessAccount(owner, user: users[owner.uid])])
+        if self.accounts.index(forKey: owner.identity) == nil {
+            var account = ProcessAccount(owner, at: boottime, user: self.userNames[owner.uid])
+            // What says of the process may be older than what says that it runs another program.
+            if let execution = self.executions[owner.identity] { _ = account.rename(execution) }
+            self.accounts[owner.identity] = account
+        }
+        return body(&self.accounts[owner.identity, default: ProcessAccount(owner, at: boottime, user: nil)])
     }
 
     /// Pending bytes are counted anew at every tick and look.
@@ -140,11 +158,10 @@ struct ProcessTable: Sendable, Codable {
     }
 
     /// The process runs another program. Its bytes wait until the daemon has looked it up.
-    mutating func executed(_ process: ProcessIdentity, name: String) {
+    mutating func executed(_ process: ProcessIdentity, _ execution: Execution) {
         // Most processes that execute a program have never used a socket.
-        guard let index = self.accounts.index(forKey: process),
-            let owner = self.accounts.values[index].rename(name)
-        else { return }
+        guard let index = self.accounts.index(forKey: process) else { return self.executions.add(process, execution) }
+        guard let owner = self.accounts.values[index].rename(execution) else { return }
         self.accounts.values[index].leave(&self.groups)
         self.inquiries.add(owner)
     }
@@ -166,6 +183,7 @@ struct ProcessTable: Sendable, Codable {
 
     mutating func tick(at boottime: UInt64, seconds: Double) {
         self.groups.tick(at: boottime)
+        self.executions.tick()
         self.accounts.forEachInPlace { $0.tick(seconds: seconds) }
         for process in self.ungrouped {
             guard let index = self.accounts.index(forKey: process) else { continue }
@@ -245,6 +263,28 @@ struct ProcessTable: Sendable, Codable {
     }
 }
 
+/// Programs that processes have executed which are not listed, of the last two intervals: what such a process moved before
+/// may come later.
+struct RecentExecutions: Codable {
+    /// Of an interval.
+    private static let limit = UserLimit(256, inAll: 4_096)
+
+    private var present: [ProcessIdentity: Execution] = [:]
+    private var previous: [ProcessIdentity: Execution] = [:]
+    private var counts: [PayingUser: Int] = [:]
+
+    subscript(process: ProcessIdentity) -> Execution? { self.present[process] ?? self.previous[process] }
+
+    mutating func add(_ process: ProcessIdentity, _ execution: Execution) {
+        let user = PayingUser(execution.uid)
+        guard self.counts[user, default: 0] < Self.limit.ofUser, self.present.count < Self.limit.inAll else { return }
+        self.counts[user, default: 0] += 1
+        self.present[process] = execution
+    }
+
+    mutating func tick() { (self.previous, self.present, self.counts) = (self.present, [:], [:]) }
+}
+
 /// Processes whose details the daemon should look up, for the first time or again.
 struct Inquiries: Codable {
     /// The time between two rounds in which the ledger asks again. It asks for processes without details, or with a
@@ -269,7 +309,9 @@ struct Inquiries: Codable {
         if isFirst { return }
         for process in processes where process.exitedAt == nil && process.identity != .kernel {
             // A process without a group runs another program, and what was asked then may have found no room.
-            if self.namesAreOld || !process.isResolved || process.group == nil { self.pending.append(process.inquiry) }
+            if self.namesAreOld || !process.isResolved || process.group == nil {
+                self.pending.append(process.inquiry(doubtsName: self.namesAreOld))
+            }
         }
         self.namesAreOld = false
     }
@@ -278,7 +320,7 @@ struct Inquiries: Codable {
     mutating func askAgain(_ processes: some Sequence<ProcessAccount>) {
         let asked = Set(self.pending.map(\.identity))
         for process in processes where process.exitedAt == nil && process.identity != .kernel {
-            if !asked.contains(process.identity) { self.pending.append(process.inquiry) }
+            if !asked.contains(process.identity) { self.pending.append(process.inquiry(doubtsName: true)) }
         }
     }
 

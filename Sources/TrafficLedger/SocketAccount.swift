@@ -306,8 +306,31 @@ struct SocketAccount: Codable {
         )
     }
 
-    /// - Parameter bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.
-    func usage(bootedAt: Int64) -> SocketUsage {
+    /// Who moved bytes over the socket, made it, or holds it.
+    private func users(
+        _ holders: SocketTable.Holders?,
+        _ hasEnded: (ProcessIdentity) -> Bool
+    ) -> [SocketUsage.Owner] {
+        var users = self.shares.map { process, share in
+            var owner = SocketUsage.Owner(identity: process, payload: share.payload, wire: share.wire)
+            owner.isFormer = !self.isClosed && (hasEnded(process) || holders?.former.contains(process) == true)
+            return owner
+        }
+        for holder in Set(holders?.others ?? []) where !self.isOwned(by: holder) && !hasEnded(holder) {
+            users.append(SocketUsage.Owner(identity: holder, payload: PayloadBytes()))
+        }
+        return users
+    }
+
+    /// - Parameters:
+    ///   - bootedAt: Wall clock at `CLOCK_BOOTTIME` 0.
+    ///   - holders: `nil`: who used the socket holds it.
+    ///   - hasEnded: Whether a process has ended.
+    func usage(
+        bootedAt: Int64,
+        holders: SocketTable.Holders? = nil,
+        hasEnded: (ProcessIdentity) -> Bool = { _ in false }
+    ) -> SocketUsage {
         let seen = self.observation
         let wall = { (boottime: UInt64) in Timestamp(nanosecondsSinceEpoch: bootedAt +| Int64(clamping: boottime)) }
         var usage = SocketUsage(
@@ -333,10 +356,7 @@ struct SocketAccount: Codable {
             smoothedRoundTripMicroseconds: seen.tcp?.smoothedRoundTripMicroseconds,
             connectMicroseconds: seen.connect.map { $0.duration / 1_000 },
             wireQuality: self.wire?.quality,
-            owners: self.shares.map {
-                SocketUsage.Owner(identity: $0.key, payload: $0.value.payload, wire: $0.value.wire)
-            }
-            .sorted {
+            owners: self.users(holders, hasEnded).sorted {
                 ($0.identity.pid, $0.identity.startBoottimeNanoseconds) < (
                     $1.identity.pid, $1.identity.startBoottimeNanoseconds
                 )

@@ -30,6 +30,8 @@ struct SocketTable: Sendable, Codable {
     private(set) var pending: Set<UInt64> = []
     /// How many open sockets each process uses, also a process that is no longer listed.
     private(set) var openByProcess: [ProcessIdentity: Int] = [:]
+    /// Of open sockets that others hold than the first process that used them, or others too.
+    private var held: [UInt64: Holders] = [:]
     private var absences = Absences()
     /// Ended and presumed sockets, in the order in which they leave the list.
     private var leaving = ClosedSockets()
@@ -54,8 +56,11 @@ struct SocketTable: Sendable, Codable {
         self.accounts.changeInPlace(serial, body)
     }
 
-    /// After a restore: ``endsIndex`` is made again.
-    mutating func resume() { self.endsIndex = self.freshEndsIndex }
+    /// After a restore: ``endsIndex`` is made again, and a new list says who holds what.
+    mutating func resume() {
+        self.endsIndex = self.freshEndsIndex
+        self.held = [:]
+    }
 
     var freshEndsIndex: EndsIndex {
         self.accounts.values.reduce(into: EndsIndex()) {
@@ -118,7 +123,15 @@ struct SocketTable: Sendable, Codable {
         self.moving.insert(serial)
         for process in growth.newOwners where !growth.wasClosed { self.openByProcess[process, default: 0] += 1 }
         if growth.isReopened { self.countOpen(serial, by: 1, except: growth.newOwners) }
-        if growth.isEnd { self.countOpen(serial, by: -1) }
+        if self.held[serial] != nil {
+            for (owner, payload) in growth.owners where payload.total > 0 {
+                self.held[serial]?.absent.remove(owner.identity)
+                self.held[serial]?.former.remove(owner.identity)
+            }
+        }
+        guard growth.isEnd else { return }
+        self.countOpen(serial, by: -1)
+        self.held[serial] = nil
     }
 
     /// A socket closed, or is open after all.
@@ -159,6 +172,51 @@ struct SocketTable: Sendable, Codable {
             room -= 1
             return true
         }
+    }
+
+    // MARK: Holders
+
+    /// What lists of holders say of an open socket.
+    struct Holders: Codable {
+        /// Beside its users.
+        var others: [ProcessIdentity] = []
+        /// Users without a descriptor in the last list, and of those the ones without one in the list before, too: a process
+        /// may get its descriptor while a list is read. Whoever moves bytes holds the socket.
+        var absent: Set<ProcessIdentity> = []
+        var former: Set<ProcessIdentity> = []
+    }
+
+    /// Takes the place of what was known of holders.
+    ///
+    /// - Returns: Those of known open sockets.
+    mutating func hold(_ sockets: [SocketHolders]) -> [SocketHolders] {
+        let known = sockets.filter { self.accounts[$0.serial]?.isClosed == false }
+        let before = self.held
+        self.held = known.reduce(into: [:]) { held, socket in
+            guard let account = self.accounts[socket.serial] else { return }
+            var holders = Holders()
+            var listed = Set(socket.others.map(\.identity))
+            holders.others = socket.others.lazy.map(\.identity).filter { !account.isOwned(by: $0) }
+            if socket.isHeldByFirst, let first = account.observation.owners.first { listed.insert(first.identity) }
+            if socket.isComplete { holders.absent = Set(account.owners).subtracting(listed) }
+            holders.former = holders.absent.intersection(before[socket.serial]?.absent ?? [])
+            held[socket.serial] = holders
+        }
+        return known
+    }
+
+    func holders(of serial: UInt64) -> Holders? { self.held[serial] }
+
+    /// How many open sockets each process holds, as far as is known: who used a socket holds it, unless lists say that others
+    /// hold it alone.
+    var heldByProcess: [ProcessIdentity: Int] {
+        var counts = self.openByProcess
+        for (serial, holders) in self.held {
+            guard let account = self.accounts[serial] else { continue }
+            for holder in holders.others where !account.isOwned(by: holder) { counts[holder, default: 0] += 1 }
+            for owner in holders.former { counts[owner, default: 0] -= 1 }
+        }
+        return counts
     }
 
     // MARK: Leaving the list

@@ -1,9 +1,12 @@
 /// One socket and its bytes since the later of ``Snapshot/countingSince`` and its opening.
 public struct SocketUsage: Sendable, Decodable, Hashable {
-    /// One process's share of the payload.
+    /// A process that moved bytes over the socket, made it, or holds it.
     public struct Owner: Sendable, Decodable, Hashable {
         public var identity: ProcessIdentity
+        /// The process's share.
         public var payload: PayloadBytes
+        /// The process has ended or closed its descriptors: other processes hold the socket, or none does.
+        public var isFormer = false
         /// The process's part of the packets. Not in the JSON.
         public var wire = WireTotals()
 
@@ -16,7 +19,18 @@ public struct SocketUsage: Sendable, Decodable, Hashable {
         public init(from decoder: any Decoder) throws {
             self.identity = try ProcessIdentity(from: decoder)
             self.payload = try PayloadBytes(from: decoder)
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            self.isFormer = try container.decodeIfPresent(Bool.self, forKey: .isFormer) ?? false
         }
+
+        package enum CodingKeys: String, CodingKey {
+            case isFormer = "former"
+        }
+    }
+
+    /// Who stands for the socket where there is room for one: who holds it, and then who moved most.
+    public var mainOwner: Owner? {
+        self.owners.max { ($0.isFormer ? 0 : 1, $0.payload.total) < ($1.isFormer ? 0 : 1, $1.payload.total) }
     }
 
     /// Unique among the sockets that this daemon has seen, in the order in which it first saw them.

@@ -75,8 +75,16 @@ struct RecordLayoutTests {
                 ("established_boottime_ns", \.established_boottime_ns), ("uid", \.uid),
                 ("wire_is_estimated", \.wire_is_estimated), ("handshake_counted", \.handshake_counted),
                 ("fences", \.fences), ("record_lock", \.record_lock), ("wire_sent", \.wire_sent),
-                ("wire_received", \.wire_received), ("last_record", \.last_record),
+                ("wire_received", \.wire_received), ("last_record", \.last_record), ("held", \.held),
             ]
+        ),
+        Layout(
+            traffic_held.self,
+            [("list", \.list), ("by", \.by), ("last", \.last), ("pad", \.pad)]
+        ),
+        Layout(
+            traffic_holder.self,
+            [("serial", \.serial), ("held_by", \.held_by), ("is_first", \.is_first), ("owner", \.owner)]
         ),
         Layout(
             traffic_row_key.self,
@@ -91,7 +99,10 @@ struct RecordLayoutTests {
                 ("sockets", \.sockets), ("processes", \.processes),
             ]
         ),
-        Layout(traffic_name.self, [("text", \.text)]),
+        Layout(
+            traffic_execution.self,
+            [("boottime_ns", \.boottime_ns), ("uid", \.uid), ("pad", \.pad), ("name", \.name)]
+        ),
         Layout(
             traffic_interface_key.self,
             [
@@ -150,7 +161,8 @@ struct RecordLayoutTests {
                 ("interface_mark", \.interface_mark), ("home_namespace", \.home_namespace),
                 ("stranger_limit", \.stranger_limit), ("generation", \.generation), ("drains", \.drains),
                 ("sweeps", \.sweeps), ("early_trust", \.early_trust), ("acknowledged_sweep", \.acknowledged_sweep),
-                ("report_unacknowledged", \.report_unacknowledged), ("walker", \.walker), ("pad", \.pad),
+                ("report_unacknowledged", \.report_unacknowledged), ("walker", \.walker),
+                ("holder_lists", \.holder_lists),
                 ("capture", \.capture),
             ]
         ),

@@ -141,7 +141,11 @@ struct RandomSnapshot {
             smoothedRoundTripMicroseconds: self.maybe { $0.count() },
             connectMicroseconds: self.maybe { $0.count() },
             wireQuality: self.maybe { $0.pick([.exact, .derived, .estimated]) },
-            owners: self.list { SocketUsage.Owner(identity: $0.identity(), payload: $0.payload()) }
+            owners: self.list {
+                var owner = SocketUsage.Owner(identity: $0.identity(), payload: $0.payload())
+                owner.isFormer = $0.pick([true, false])
+                return owner
+            }
         )
         socket.explained = self.count()
         return socket

@@ -134,7 +134,10 @@ struct GroupTests {
         var f = F()
         f.absorb(F.socket(9, [Self.owner(one, sent: 10)], closed: f.now), .exited(one, at: f.snapshot.takenAt))
         f.tick()
-        f.absorb(.details(one, Self.details("app")), .executed(one, name: "late"))
+        f.absorb(
+            .details(one, Self.details("app")),
+            .executed(one, Execution(name: "late", uid: 0, boottimeNanoseconds: .max))
+        )
         #expect(Self.sent(f) == ["app": 10])
     }
 
@@ -142,7 +145,10 @@ struct GroupTests {
     func executed() {
         var f = F()
         f.absorb(F.socket(9, [Self.owner(one, sent: 10)]), .details(one, Self.details("sh")))
-        f.absorb(.executed(one, name: "curl"), F.socket(9, [Self.owner(one, sent: 14)]))
+        f.absorb(
+            .executed(one, Execution(name: "curl", uid: 0, boottimeNanoseconds: .max)),
+            F.socket(9, [Self.owner(one, sent: 14)])
+        )
         #expect(Self.sent(f) == ["sh": 10] && f.balance.groups.unknown.payload.sent == 4)
         f.absorb(.details(one, Self.details("curl")), F.socket(9, [Self.owner(one, sent: 20)]))
         #expect(Self.sent(f) == ["sh": 10, "curl": 10])
@@ -152,7 +158,10 @@ struct GroupTests {
     func folded() throws {
         var f = F(retention: Ledger.Retention(exitedProcesses: .seconds(0)))
         f.absorb(F.socket(9, [Self.owner(one, sent: 10)]), .details(one, Self.details("sh")))
-        f.absorb(.executed(one, name: "curl"), .details(one, Self.details("curl")))
+        f.absorb(
+            .executed(one, Execution(name: "curl", uid: 0, boottimeNanoseconds: .max)),
+            .details(one, Self.details("curl"))
+        )
         f.absorb(F.socket(9, [Self.owner(one, sent: 14)], closed: f.now), .exited(one, at: f.snapshot.takenAt))
         #expect(Self.sent(f) == ["sh": 10, "curl": 4])
         f.tick()
@@ -322,7 +331,13 @@ struct GroupTests {
                 )
             case 6, 7:
                 f.absorb(.details(process, Self.details("p\(Int.random(in: 0..<9, using: &random))", uid: uid)))
-            case 8: f.absorb(.executed(process, name: "q\(Int.random(in: 0..<9, using: &random))"))
+            case 8:
+                f.absorb(
+                    .executed(
+                        process,
+                        Execution(name: "q\(Int.random(in: 0..<9, using: &random))", uid: 0, boottimeNanoseconds: .max)
+                    )
+                )
             case 12, 13:
                 generation += 1
                 let row = FoldedRows.Row(owner: Self.owner(process, sent: 7, uid: uid), sockets: 1)

@@ -50,11 +50,18 @@ struct OpenSocketTests {
             let snapshot = f.snapshot
             let open = try #require(snapshot.sockets).filter { $0.closedAt == nil }
             for process in try #require(snapshot.processes) {
-                let held = open.filter { socket in socket.owners.contains { $0.identity == process.identity } }
-                #expect(process.socketsOpen == held.count)
+                let used = open.filter { socket in socket.owners.contains { $0.identity == process.identity } }
+                // Who has ended holds nothing.
+                let held = used.filter { socket in
+                    socket.owners.contains { $0.identity == process.identity && !$0.isFormer }
+                }
+                #expect(
+                    process.socketsOpen == held.count
+                        && (process.state == .running ? held.count == used.count : held.isEmpty)
+                )
                 #expect(
                     process.bytes.pendingSent
-                        == held.filter { $0.owners.count == 1 }.reduce(0) { $0 + $1.bytes.pendingSent }
+                        == used.filter { $0.owners.count == 1 }.reduce(0) { $0 + $1.bytes.pendingSent }
                 )
                 compared += held.count
             }

@@ -119,7 +119,7 @@ struct RandomEvents {
         {
             self.processes[index].name = "run-\(self.number(0..<6))"
             let process = self.processes[index]
-            events.append(.executed(process.identity, name: process.name))
+            events.append(.executed(process.identity, Execution(name: process.name, uid: 0, boottimeNanoseconds: .max)))
             events.append(self.details(process))
         }
         if self.chance(5) { events.append(.executionsMissed) }

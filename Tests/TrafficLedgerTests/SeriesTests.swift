@@ -209,7 +209,7 @@ struct SeriesTests {
             sent += UInt64(number % 1_000 + 1)
             let owner = OwnerObservation(identity: process, name: name, uid: 7, payload: PayloadBytes(sent: sent))
             fixture.absorb(
-                .executed(process, name: name),
+                .executed(process, Execution(name: name, uid: 0, boottimeNanoseconds: .max)),
                 F.socket(1, [owner]),
                 .details(process, Self.details(name, uid: UInt32(number % 3)))
             )

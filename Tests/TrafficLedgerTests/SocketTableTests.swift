@@ -71,6 +71,68 @@ struct SocketTableTests {
         try #require(sockets.openByProcess == open)
     }
 
+    // MARK: Holders
+
+    @Test("who holds a socket is listed with it; who is in two lists no more, or has ended, does not hold it")
+    func holders() throws {
+        var f = F()
+        let (one, two, three) = (F.process(1), F.process(2), F.process(3))
+        f.absorb(F.socket(9, [F.owner(one, sent: 10), F.owner(two, sent: 3)]), F.socket(8, [F.owner(one, sent: 1)]))
+        f.tick()
+        func open() -> [Int?] { [one, two, three].map { f.process($0.pid)?.socketsOpen } }
+        func former() -> [ProcessIdentity] { f.socket(9)?.owners.filter(\.isFormer).map(\.identity) ?? [] }
+        func list(byFirst: Bool, isComplete: Bool = true, of serial: UInt64 = 9) {
+            let holder = OwnerObservation(identity: three, name: "worker", uid: 7)
+            let socket = SocketHolders(serial: serial, others: [holder], isHeldByFirst: byFirst, isComplete: isComplete)
+            f.absorb(.holders([socket]))
+            f.tick()
+        }
+        #expect(open() == [2, 1, nil] && former() == [])
+        list(byFirst: true)
+        // It may have got its descriptor while the list was read.
+        #expect(open() == [2, 1, 1] && former() == [])
+        list(byFirst: true)
+        #expect(open() == [2, 0, 1] && former() == [two])
+        #expect(f.socket(9)?.owners.map(\.payload.sent) == [10, 3, 0] && f.process(3)?.details.name == "worker")
+        // Whoever moves bytes has a descriptor.
+        f.absorb(F.socket(9, [F.owner(one, sent: 10), F.owner(two, sent: 4)]))
+        f.tick()
+        #expect(open() == [2, 1, 1] && former() == [])
+        list(byFirst: false)
+        list(byFirst: false)
+        #expect(open() == [1, 0, 1] && former() == [one, two] && f.socket(9)?.mainOwner?.identity == three)
+        // Where lines are missing, nobody is missing.
+        list(byFirst: false, isComplete: false)
+        #expect(open() == [2, 1, 1] && former() == [])
+        list(byFirst: false)
+        list(byFirst: false)
+        f.absorb(.exited(three, at: f.snapshot.takenAt))
+        f.tick()
+        #expect(open() == [1, 0, 0] && f.socket(9)?.owners.count == 2)
+        // A list has all of them: without a line, the users hold the socket.
+        list(byFirst: false, of: 77)
+        #expect(open() == [2, 1, 0] && former() == [])
+        f.absorb(.exited(one, at: f.snapshot.takenAt))
+        f.tick()
+        #expect(open() == [0, 1, 0] && former() == [one])
+        f.absorb(F.socket(9, [F.owner(one, sent: 10), F.owner(two, sent: 3)], closed: f.now))
+        f.tick()
+        #expect(open() == [0, 0, 0] && former() == [])
+    }
+
+    @Test("a restored ledger knows of no holders until a new list comes")
+    func holdersAfterRestart() throws {
+        var f = F()
+        f.absorb(F.socket(9, [F.owner(F.process(1), sent: 1)]))
+        let holder = OwnerObservation(identity: F.process(2), name: "worker", uid: 7)
+        for _ in 1...2 { f.absorb(.holders([SocketHolders(serial: 9, others: [holder], isHeldByFirst: false)])) }
+        f.tick()
+        #expect(f.socket(9)?.owners.map(\.isFormer) == [true, false])
+        f.ledger = try Ledger(checkpoint: f.ledger.checkpoint())
+        f.tick()
+        #expect(f.socket(9)?.owners.map(\.isFormer) == [false])
+    }
+
     // MARK: Sockets that are presumed closed
 
     /// Socket 9 has moved 10 bytes, and is recoverable.

@@ -239,7 +239,10 @@ struct WireTests {
         var f = F()
         f.absorb(F.socket(1, [F.owner(Self.first, sent: 1, name: "sh")]))
         #expect(f.ledger.takeUnresolved().map(\.name) == ["sh"])
-        f.absorb(.executed(Self.first, name: "curl"), .executed(Self.second, name: "stranger"))
+        f.absorb(
+            .executed(Self.first, Execution(name: "curl", uid: 0, boottimeNanoseconds: .max)),
+            .executed(Self.second, Execution(name: "stranger", uid: 0, boottimeNanoseconds: .max))
+        )
         f.tick()
         #expect(f.snapshot.processes?.map(\.details.name) == ["curl"])
         #expect(f.ledger.takeUnresolved().map(\.name) == ["curl"])

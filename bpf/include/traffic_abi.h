@@ -115,6 +115,28 @@ struct traffic_last_record {
 	__u32 swept; /* the last sweep that reported the socket */
 };
 
+/* What the last list of holders has of a socket: see holders.bpf.h. */
+struct traffic_held {
+	__u32 list; /* live.holder_lists of that list; another number: the list has not come to the socket */
+	__u32 by; /* enum traffic_held_by */
+	__u32 last; /* the process number of the holder that was listed last */
+	__u32 pad;
+};
+
+/* Who holds a socket, as far as a list has come. */
+enum traffic_held_by {
+	TRAFFIC_HELD_BY_FIRST = 1 << 0, /* the process in the first slot */
+	TRAFFIC_HELD_BY_OTHERS = 1 << 1,
+};
+
+/* A line of the list of holders: a process that has a descriptor of the socket. */
+struct traffic_holder {
+	__u64 serial;
+	__u32 held_by; /* of the socket, up to this line */
+	__u32 is_first; /* this is the process in the first slot */
+	struct traffic_owner owner; /* without bytes */
+};
+
 /*
  * In a cache line the kernel keeps 8 bytes of its own before this struct. The next 48 bytes are what a call reads and
  * writes: the marks, and the key and the counters of the first owner. The first three lines and that of the wire bytes
@@ -205,6 +227,7 @@ struct traffic_socket {
 	struct traffic_wire wire_sent;
 	struct traffic_wire wire_received;
 	struct traffic_last_record last_record; /* kernel only */
+	struct traffic_held held; /* kernel only */
 };
 
 _Static_assert(__builtin_offsetof(struct traffic_socket, serial) == 3 * 64 - 8, "the fourth line begins here");
@@ -290,8 +313,11 @@ struct traffic_process_key {
 };
 
 /* Value of the `executed` map. */
-struct traffic_name {
-	char text[TRAFFIC_NAME_LENGTH];
+struct traffic_execution {
+	__u64 boottime_ns;
+	__u32 uid;
+	__u32 pad;
+	char name[TRAFFIC_NAME_LENGTH];
 };
 
 /* Key of the `interfaces` map. All fields are 0 for packets that found no room in the map. */
@@ -349,7 +375,7 @@ struct traffic_live_settings {
 	/* the walk over network namespaces reports every socket whose last record may be lost with a daemon */
 	__u32 report_unacknowledged;
 	__u32 walker; /* process number of that walk, which locks the sockets: it is in no call on them */
-	__u32 pad;
+	__u32 holder_lists; /* how many lists of holders were begun */
 	__u64 capture; /* a random number: which capture these maps belong to */
 };
 

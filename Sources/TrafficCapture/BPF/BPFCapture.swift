@@ -28,6 +28,8 @@ public final class BPFCapture: CaptureSource {
     /// Whether the last sweep left records behind that sockets had made before.
     private var awaitsRecords = false
     private let names: NameReader
+    /// `nil` if the kernel refuses it.
+    private let holders: HolderList?
     private var interfaces: InterfaceReader
     private(set) var losses: LossReader
     private let settingsMap: BPFMap
@@ -105,6 +107,7 @@ public final class BPFCapture: CaptureSource {
             taken: position?.deferred ?? []
         )
         self.names = NameReader(map: try kernel.map("executed"))
+        self.holders = kernel.iterators[BPFPrograms.holders].map(HolderList.init)
         let isAudited = kernel.description.wire == .audited
         self.interfaces = try InterfaceReader(
             packets: isAudited ? kernel.map("interfaces") : nil,
@@ -174,6 +177,7 @@ public final class BPFCapture: CaptureSource {
         self.reads.attempt("walk") { () throws(CaptureError) in try self.beginWalk(after: census) }
         let missing = self.watchesFrameSockets && isSwept ? self.frameSockets.endSweep() : []
         if !missing.isEmpty { emit(.missing(missing)) }
+        self.reads.attempt(BPFPrograms.holders) { () throws(CaptureError) in try self.listHolders(emit) }
         self.reads.attempt("executed") { () throws(CaptureError) in try self.names.take(emit) }
         self.reads.attempt("interfaces") { () throws(CaptureError) in
             if try self.interfaces.read(by: deadline, emit) { try self.writeLiveSettings() }
@@ -194,6 +198,14 @@ public final class BPFCapture: CaptureSource {
             self.status.blindSpots.append(CaptureStatus.lateRows)
         }
         try self.reads.endSweep()
+    }
+
+    private func listHolders(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        let list = try self.holders?.take { () throws(CaptureError) in
+            self.liveSettings.holder_lists &+= 1
+            try self.writeLiveSettings()
+        }
+        if let list { emit(.holders(list)) }
     }
 
     public var position: CapturePosition? {

@@ -25,7 +25,7 @@ final class BPFIterator {
 
     var linkDescriptor: Int32 { self.link.descriptor }
 
-    private func open() throws(CaptureError) -> OwnedDescriptor {
+    func open() throws(CaptureError) -> OwnedDescriptor {
         try OwnedDescriptor(iterating: self.link.descriptor, name: self.program.name)
     }
 

@@ -83,6 +83,9 @@ enum BPFPrograms {
     static let sweepOfTCPSockets = "sweep_tcp_sockets"
     static let sweepOfUDPSockets = "sweep_udp_sockets"
 
+    /// Lists which processes hold sockets.
+    static let holders = "list_holders"
+
     /// They give a baseline to the sockets that are older than the capture.
     static let adoptionOfHeldSockets = "adopt_held_sockets"
     static let adoptionOfTCPSockets = "adopt_tcp_sockets"
@@ -270,11 +273,14 @@ enum BPFPrograms {
             )
         ),
         adoption,
+        Hook(holders, .list("task_file"), without: .blind(holderBlindSpot)),
     ]
 
-    /// For `lifecycle`, which counts TCP alone, and learns from open files which process holds a socket.
+    /// For `lifecycle`, which counts TCP alone, and learns from open files which process holds a socket. Whoever looks at a
+    /// file holds it for that moment, and may be the last: this method takes the last one for the one who closes. So it looks
+    /// no more often than it has to.
     private static let listsOfStreams =
-        lists.filter { ![sweepOfUDPSockets, adoptionOfHeldSockets].contains($0.program) } + [
+        lists.filter { ![sweepOfUDPSockets, adoptionOfHeldSockets, holders].contains($0.program) } + [
             Hook(
                 adoptionOfHeldSockets,
                 .list("task_file"),
@@ -296,6 +302,7 @@ enum BPFPrograms {
             )
         )
 
+    private static let holderBlindSpot = "who holds a socket that another process has made, until a call uses it"
     private static let ownerBlindSpot = "the owners of sockets that close before the next look at all open files"
     private static let frameBlindSpot = "AF_PACKET sockets"
     private static let rawReceiveBlindSpot = "what raw and ping sockets receive over IPv6"

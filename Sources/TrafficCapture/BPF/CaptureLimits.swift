@@ -66,6 +66,12 @@ package enum CaptureLimits {
                 beyond: "the bytes of the third and of later processes go to their rows"
             ),
             StatedLimit(
+                of: "processes that hold a socket that another process made, for each such socket",
+                user: HolderList.limit.ofUser,
+                all: HolderList.limit.inAll,
+                beyond: "not shown as its holders; who used the socket stays one"
+            ),
+            StatedLimit(
                 of: "processes of a socket",
                 all: Int(TRAFFIC_INLINE_OWNERS.rawValue + TRAFFIC_FURTHER_OWNERS.rawValue),
                 beyond: "the bytes of later processes go to their rows"

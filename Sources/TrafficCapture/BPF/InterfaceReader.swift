@@ -17,7 +17,8 @@ struct InterfaceReader: ~Copyable {
 
     /// `nil` where packets are not seen.
     private var counters: Counters?
-    private let interfaces = NetworkInterfaces()
+    private let interfaces: NetworkInterfaces
+    private let ends: InterfaceEnds
     private var presentMark: UInt32 = 0
     /// Whether the previous generation has not been taken yet.
     private var isRetiring = false
@@ -26,21 +27,26 @@ struct InterfaceReader: ~Copyable {
     ///   - packets: The map `interfaces`; `nil` where packets are not seen.
     ///   - strangers: The map `stranger_interfaces`.
     init(packets: BPFMap?, strangers: BPFMap?) throws(CaptureError) {
-        guard let packets, let strangers else { return }
-        // Packets that find no room count in this element, so the element must exist before the first packet.
-        try packets.insertZeros(
-            traffic_interface_key(network_namespace: 0, index: 0),
-            perCPU: MemoryLayout<traffic_interface>.size
-        )
-        self.counters = Counters(
-            interfaces: packets,
-            strangers: strangers,
-            gracePeriod: try GracePeriod(),
-            generations: InterfaceGenerations(
-                home: self.interfaces.networkNamespace,
-                threshold: Int(packets.capacity) / 4
+        let interfaces = NetworkInterfaces()
+        let ends = try InterfaceEnds(networkNamespace: interfaces.networkNamespace)
+        var counters: Counters?
+        if let packets, let strangers {
+            // Packets that find no room count in this element, so the element must exist before the first packet.
+            try packets.insertZeros(
+                traffic_interface_key(network_namespace: 0, index: 0),
+                perCPU: MemoryLayout<traffic_interface>.size
             )
-        )
+            counters = Counters(
+                interfaces: packets,
+                strangers: strangers,
+                gracePeriod: try GracePeriod(),
+                generations: InterfaceGenerations(
+                    home: interfaces.networkNamespace,
+                    threshold: Int(packets.capacity) / 4
+                )
+            )
+        }
+        (self.interfaces, self.ends, self.counters) = (interfaces, ends, counters)
     }
 
     /// Fills in the settings about interfaces.
@@ -58,6 +64,23 @@ struct InterfaceReader: ~Copyable {
     ///   nanoseconds of ``MonotonicClock``.
     /// - Returns: Whether the caller must write new settings.
     mutating func read(by deadline: UInt64, _ emit: (CaptureEvent) -> Void) throws(CaptureError) -> Bool {
+        // Before the list: what goes between the two is in the list, and comes with the next reading.
+        let ends = Result { () throws(CaptureError) in try self.takeEnds(emit) }
+        let hasNewSettings = try self.readPresent(by: deadline, emit)
+        try ends.get()
+        return hasNewSettings
+    }
+
+    private func takeEnds(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
+        var gone: [InterfaceUsage] = []
+        defer { if !gone.isEmpty { emit(.interfacesGone(gone)) } }
+        try self.ends.take { gone.append($0) }
+    }
+
+    private mutating func readPresent(
+        by deadline: UInt64,
+        _ emit: (CaptureEvent) -> Void
+    ) throws(CaptureError) -> Bool {
         guard var counters = self.counters else {
             emit(.interfaces(try self.interfaces.read()))
             return false

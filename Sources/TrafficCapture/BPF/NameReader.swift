@@ -16,17 +16,20 @@ struct NameReader {
         defer { for process in taken { self.executed.remove(process) } }
         try self.executed.forEach(
             keySize: MemoryLayout<traffic_process_key>.size,
-            valueSize: Int(TRAFFIC_NAME_LENGTH.rawValue)
+            valueSize: MemoryLayout<traffic_execution>.size
         ) { key, value in
             let process = key.unsafeLoadUnaligned(as: traffic_process_key.self)
+            let execution = value.unsafeLoadUnaligned(as: traffic_execution.self)
             taken.append(process)
+            let identity = ProcessIdentity(
+                pid: Int32(bitPattern: process.tgid),
+                startBoottimeNanoseconds: process.start_boottime_ns
+            )
+            let name = withUnsafeBytes(of: execution.name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
             emit(
                 .executed(
-                    ProcessIdentity(
-                        pid: Int32(bitPattern: process.tgid),
-                        startBoottimeNanoseconds: process.start_boottime_ns
-                    ),
-                    name: value.withUnsafeBytes { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+                    identity,
+                    Execution(name: name, uid: execution.uid, boottimeNanoseconds: execution.boottime_ns)
                 )
             )
         }

@@ -14,20 +14,7 @@ public final class HostAddresses {
 
     /// - Throws: ``CaptureError/system(call:object:errno:)`` if there is no netlink socket.
     public init() throws(CaptureError) {
-        let type = Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        let changes = OwnedDescriptor(
-            owning: try check("socket", Self.name) { socket(AF_NETLINK, type, NETLINK_ROUTE) }
-        )
-        var address = sockaddr_nl()
-        address.nl_family = sa_family_t(AF_NETLINK)
-        address.nl_groups = UInt32(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR)
-        let length = socklen_t(MemoryLayout<sockaddr_nl>.size)
-        try check("bind", Self.name) {
-            withUnsafePointer(to: &address) {
-                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(changes.descriptor, $0, length) }
-            }
-        }
-        self.changes = changes
+        self.changes = try Netlink.subscription(groups: Int(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR))
     }
 
     private static let name = "rtnetlink"

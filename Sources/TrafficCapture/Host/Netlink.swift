@@ -40,6 +40,26 @@ enum Netlink {
         }
     }
 
+    /// A socket that the kernel tells of changes (rtnetlink(7)), in the calling thread's network namespace. It does not block.
+    ///
+    /// - Parameter groups: `RTMGRP_LINK` and so on.
+    static func subscription(groups: Int) throws(CaptureError) -> OwnedDescriptor {
+        let type = Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let changes = OwnedDescriptor(
+            owning: try check("socket", "rtnetlink") { socket(AF_NETLINK, type, NETLINK_ROUTE) }
+        )
+        var address = sockaddr_nl()
+        address.nl_family = sa_family_t(AF_NETLINK)
+        address.nl_groups = UInt32(groups)
+        let length = socklen_t(MemoryLayout<sockaddr_nl>.size)
+        try check("bind", "rtnetlink") {
+            withUnsafePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(changes.descriptor, $0, length) }
+            }
+        }
+        return changes
+    }
+
     private static func dump(
         family: Int32,
         name: String,
@@ -82,6 +102,15 @@ enum NetlinkMessages {
         name: String,
         _ body: (RawSpan) throws(CaptureError) -> Void
     ) throws(CaptureError) -> Bool {
+        try self.forEach(in: bytes, name: name) { _, message throws(CaptureError) in try body(message) }
+    }
+
+    /// The same, where messages have several types, such as `RTM_DELLINK`.
+    static func forEach(
+        in bytes: RawSpan,
+        name: String,
+        _ body: (_ type: Int, RawSpan) throws(CaptureError) -> Void
+    ) throws(CaptureError) -> Bool {
         let headerSize = MemoryLayout<nlmsghdr>.size
         var offset = 0
         while bytes.byteCount - offset >= headerSize {
@@ -104,7 +133,7 @@ enum NetlinkMessages {
                 // trap.
                 throw .system(call: "dump", object: name, errno: 0 &- number)
             default:
-                try body(payload)
+                try body(Int(header.nlmsg_type), payload)
             }
             offset += (length + 3) & ~3
         }

@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 package import TrafficModel
 
 /// The interfaces of the daemon's own network namespace, with the interfaces' own counters (rtnetlink(7),
@@ -45,7 +46,10 @@ package struct NetworkInterfaces {
     }
 
     /// - Returns: `nil` for an interface without counters.
-    private static func usage(_ message: RawSpan, _ networkNamespace: UInt32?) throws(CaptureError) -> InterfaceUsage? {
+    fileprivate static func usage(
+        _ message: RawSpan,
+        _ networkNamespace: UInt32?
+    ) throws(CaptureError) -> InterfaceUsage? {
         let size = MemoryLayout<ifinfomsg>.size
         guard message.byteCount >= size else { throw .malformed("ifinfomsg of \(message.byteCount) bytes") }
         let head = message.unsafeLoadUnaligned(as: ifinfomsg.self)
@@ -64,5 +68,57 @@ package struct NetworkInterfaces {
             index: UInt32(bitPattern: head.ifi_index),
             linkHeaderLength: head.ifi_type == ARPHRD_ETHER ? 14 : 0  // lo removes the header before counting
         )
+    }
+}
+
+/// The last counters of interfaces that went, in the network namespace in which this was made. The kernel tells them when it
+/// removes an interface, or when the interface moves to another namespace.
+package final class InterfaceEnds {
+    private let changes: OwnedDescriptor
+    private let networkNamespace: UInt32?
+    /// Room for some hundred messages. Without it, container engines could overrun the usual room between two sweeps.
+    private static let room: Int32 = 4 << 20
+
+    /// - Parameter networkNamespace: Its inode number.
+    /// - Throws: ``CaptureError/system(call:object:errno:)`` if there is no netlink socket.
+    package init(networkNamespace: UInt32?) throws(CaptureError) {
+        self.networkNamespace = networkNamespace
+        self.changes = try Netlink.subscription(groups: Int(RTMGRP_LINK))
+        var room = Self.room
+        let length = socklen_t(MemoryLayout<Int32>.size)
+        // More than the usual limit needs a right that the daemon may lack: then it gets as much as anybody.
+        if setsockopt(self.changes.descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &room, length) != 0 {
+            setsockopt(self.changes.descriptor, SOL_SOCKET, SO_RCVBUF, &room, length)
+        }
+    }
+
+    /// Those that went since the last call.
+    ///
+    /// - Throws: ``CaptureError``; `ENOBUFS` if there was no room for some: their last bytes are in no sum.
+    package func take(_ body: (InterfaceUsage) -> Void) throws(CaptureError) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 8)
+        defer { buffer.deallocate() }
+        var fault: CaptureError?
+        while true {
+            let count = recv(self.changes.descriptor, buffer.baseAddress, buffer.count, 0)
+            if count < 0, errno == EINTR { continue }
+            if count < 0, errno == EAGAIN { break }
+            if count < 0 {
+                let number = errno
+                fault = .system(call: "recv", object: "rtnetlink", errno: number)
+                guard number == ENOBUFS else { break }
+                continue
+            }
+            let bytes = RawSpan(_unsafeBytes: UnsafeRawBufferPointer(rebasing: buffer[0..<count]))
+            _ = try NetlinkMessages.forEach(in: bytes, name: "rtnetlink") { type, message throws(CaptureError) in
+                // A bridge says so of each port that leaves it, in a family of its own.
+                guard type == Int(RTM_DELLINK), message.byteCount >= MemoryLayout<ifinfomsg>.size,
+                    message.unsafeLoadUnaligned(as: ifinfomsg.self).ifi_family == 0,
+                    let usage = try NetworkInterfaces.usage(message, self.networkNamespace)
+                else { return }
+                body(usage)
+            }
+        }
+        if let fault { throw fault }
     }
 }

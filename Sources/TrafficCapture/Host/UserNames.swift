@@ -33,6 +33,12 @@ public final class UserNames: Sendable {
     /// yet.
     public subscript(uid: UInt32) -> String? { self.table(of: uid)[uid] }
 
+    /// The names of users, as far as they are known without waiting long for a directory service.
+    public func known(_ users: [UInt32]) -> [UInt32: String] {
+        self.prepare(users)
+        return users.reduce(into: [:]) { $0[$1] = self.table(of: $1).known($1) }
+    }
+
     /// Asks for users of whom nothing is known, and waits a moment: names that come at once are there with the first
     /// row of a process.
     func prepare(_ users: some Sequence<UInt32>) {
@@ -120,6 +126,8 @@ private final class NameTable: Sendable {
         self.ask(uid)
         return self.state.withLock { $0.answers[uid]?.name }
     }
+
+    func known(_ uid: UInt32) -> String? { self.state.withLock { $0.answers[uid]?.name } }
 
     func prepare(_ users: [UInt32]) {
         let (unknown, isSlow) = self.state.withLock { state in

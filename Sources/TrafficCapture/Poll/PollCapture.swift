@@ -17,6 +17,7 @@ public final class PollCapture: CaptureSource {
     }
 
     private let interfaces = NetworkInterfaces()
+    private let ends: InterfaceEnds
     private let reads = ReadFailures()
     private static let eachNamespace = "sock_diag of every network namespace"
     /// The permanent blind spots.
@@ -28,6 +29,7 @@ public final class PollCapture: CaptureSource {
 
     /// - Parameter reason: Why no better method is in use.
     public init(reason: String? = nil) throws(CaptureError) {
+        self.ends = try InterfaceEnds(networkNamespace: self.interfaces.networkNamespace)
         var blindSpots = [
             "connections shorter than the interval, and the last bytes, up to one interval, of every connection",
             "UDP, MPTCP, raw and ping sockets",
@@ -69,7 +71,14 @@ public final class PollCapture: CaptureSource {
     public func sweep(_ emit: (CaptureEvent) -> Void) throws(CaptureError) {
         self.reads.beginSweep()
         self.reads.attempt("sock_diag") { () throws(CaptureError) in try self.sweepSockets(emit) }
-        self.reads.attempt("rtnetlink") { () throws(CaptureError) in emit(.interfaces(try self.interfaces.read())) }
+        self.reads.attempt("rtnetlink") { () throws(CaptureError) in
+            // Before the list: what goes between the two is in the list, and comes with the next reading.
+            var gone: [InterfaceUsage] = []
+            let ends = Result { () throws(CaptureError) in try self.ends.take { gone.append($0) } }
+            if !gone.isEmpty { emit(.interfacesGone(gone)) }
+            emit(.interfaces(try self.interfaces.read()))
+            try ends.get()
+        }
         self.status.blindSpots = self.blindSpots + self.reads.blindSpots
         if self.reads.count > 0 { emit(.loss(CaptureLoss(readsFailed: self.reads.count))) }
         try self.reads.endSweep()

@@ -116,7 +116,7 @@ private struct ProcessReader: ~Copyable {
             let pid = owner.identity.pid
             let cgroups = ProcessDirectory.cgroups(pid: pid)
             if !owner.isKernelThread {
-                details.name = ProcessDirectory.name(pid: pid) ?? details.name
+                if owner.name.isEmpty { details.name = ProcessDirectory.name(pid: pid) ?? "" }
                 details.executable = ProcessDirectory.executable(pid: pid)
                 details.commandLine = ProcessDirectory.commandLine(pid: pid)
             }

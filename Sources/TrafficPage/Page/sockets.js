@@ -40,7 +40,10 @@ export const socketColumns = [
 export function named(snapshot) {
   const names = new Map((snapshot.processes ?? []).map(({ process_id, name }) => [process_id, name]));
   for (const socket of snapshot.sockets ?? []) {
-    socket.ownerLabels = socket.owners.map(({ process_id, pid }) => `${names.get(process_id) ?? "?"} ${pid}`);
+    // Who holds the socket comes first.
+    socket.owners.sort((left, right) => (left.former ? 1 : 0) - (right.former ? 1 : 0));
+    socket.ownerLabels = socket.owners.map(({ process_id, pid, former }) =>
+      `${names.get(process_id) ?? "?"} ${pid}${former ? " (no longer)" : ""}`);
     socket.ownerNames = socket.ownerLabels.join(", ") || undefined;
     socket.isGone = socket.closed_at !== undefined;
   }

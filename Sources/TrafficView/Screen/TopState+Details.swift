@@ -112,7 +112,8 @@ extension TopState {
         for (index, owner) in socket.owners.enumerated() {
             let name = snapshot.processes?.first { $0.identity == owner.identity }?.details.name
             let bytes = self.directions(owner.payload.sent, owner.payload.received)
-            let text = "\(owner.identity.pid) \(self.clean(name ?? "")) \(bytes)"
+            let text =
+                "\(owner.identity.pid) \(self.clean(name ?? "")) \(bytes)" + (owner.isFormer ? ", no longer" : "")
             lines.append(PageLine(label: index == 0 ? "owners" : "", text: text))
         }
         return lines

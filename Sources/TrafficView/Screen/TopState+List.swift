@@ -176,9 +176,9 @@ extension TopState {
 
     // MARK: Sockets
 
-    /// The process that moved most of a socket's bytes.
+    /// As ``SocketUsage/mainOwner``.
     private func ownerName(of socket: SocketUsage, _ snapshot: Snapshot) -> String {
-        guard let owner = socket.owners.max(by: { $0.payload.total < $1.payload.total })?.identity else { return "?" }
+        guard let owner = socket.mainOwner?.identity else { return "?" }
         let name = snapshot.processes?.first { $0.identity == owner }?.details.name ?? ""
         return "\(self.typeface.printable(name, limit: 40))[\(owner.pid)]"
     }
@@ -192,8 +192,8 @@ extension TopState {
         to line: inout Line
     ) {
         let isOpen = socket.closedAt == nil
-        // For a socket with several owners, only the counted bytes are known for each owner.
-        let isShared = socket.owners.count > 1
+        // Of a socket over which several processes moved bytes, only the counted bytes are known for each.
+        let isShared = socket.owners.count { $0.payload.total > 0 } > 1
         var share = owner.flatMap { owner in socket.owners.first { $0.identity == owner }?.payload }
         if !isShared { share?.sent +|= socket.bytes.pendingSent }
         let rates = owner == nil || !isShared ? socket.rates : nil

@@ -71,7 +71,7 @@ extension Table {
                 Column("SENT"), Column("RECV"),
             ] + pending.columns + [Column("COOKIE", rank: 4)],
             rows: (snapshot.sockets ?? []).map { socket in
-                let owner = socket.owners.max { $0.payload.total < $1.payload.total }?.identity
+                let owner = socket.mainOwner?.identity
                 let name = owner.flatMap { names[$0] }
                 let addressClass = hasClasses ? [socket.addressClass.map(Cell.text) ?? .none] : []
                 return [
