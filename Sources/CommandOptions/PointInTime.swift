@@ -1,11 +1,13 @@
 public import ArgumentParser
 import Glibc
 
-/// A time as people write it: `3d` ago, `2026-11-01`, `2026-11-01T14:30`, or the beginning of this `hour`, `day`,
-/// `month` or `year`. Dates are in the local time zone unless they end with `Z`.
+/// A time as people write it: `3d` ago, `2026-11-01`, `2026-11-01T14:30`, `2026-11`, or the beginning of this `hour`, `day`,
+/// `month` or `year`, of `yesterday` or of `last-month`. Dates are in the local time zone unless they end with `Z`.
 public enum PointInTime: ExpressibleByArgument, Hashable, Sendable, CustomStringConvertible {
     case ago(TimeSpan)
     case beginning(Part)
+    /// Of the day or month before this one.
+    case beginningOfLast(Part)
     case date(year: Int32, month: Int32, day: Int32, hour: Int32, minute: Int32, second: Int32, isUTC: Bool)
 
     public enum Part: String, Sendable, Hashable, CaseIterable {
@@ -15,6 +17,8 @@ public enum PointInTime: ExpressibleByArgument, Hashable, Sendable, CustomString
     public init?(argument: String) {
         if let part = Part(rawValue: argument == "today" ? "day" : argument) {
             self = .beginning(part)
+        } else if argument == "yesterday" || argument == "last-month" {
+            self = .beginningOfLast(argument == "yesterday" ? .day : .month)
         } else if let span = TimeSpan(argument: argument), Double(argument) == nil {
             self = .ago(span)
         } else if let date = Self(date: argument) {
@@ -24,9 +28,9 @@ public enum PointInTime: ExpressibleByArgument, Hashable, Sendable, CustomString
         }
     }
 
-    /// `YYYY-MM-DD`, then a space or `T` and `HH:MM` or `HH:MM:SS`.
+    /// `YYYY-MM`; or `YYYY-MM-DD`, then a space or `T` and `HH:MM` or `HH:MM:SS`.
     private init?(date text: String) {
-        var rest = text[...]
+        var rest = (text.utf8.count == 7 ? text + "-01" : text)[...]
         let isUTC = rest.last == "Z"
         if isUTC { rest.removeLast() }
         let halves = rest.split(maxSplits: 1, omittingEmptySubsequences: false) { $0 == "T" || $0 == " " }
@@ -69,13 +73,17 @@ public enum PointInTime: ExpressibleByArgument, Hashable, Sendable, CustomString
     public func seconds(now: Int64) -> Int64 {
         switch self {
         case .ago(let span): return max(0, now - Int64(min(span.seconds, 1e12)))
-        case .beginning(let part):
+        case .beginning(let part), .beginningOfLast(let part):
             var (time, local) = (time_t(now), tm())
             guard unsafe localtime_r(&time, &local) != nil else { return now }
+            let isLast = if case .beginningOfLast = self { true } else { false }
             if part == .hour { return now - Int64(local.tm_min) * 60 - Int64(local.tm_sec) }
             (local.tm_hour, local.tm_min, local.tm_sec, local.tm_isdst) = (0, 0, 0, -1)
             if part != .day { local.tm_mday = 1 }
             if part == .year { local.tm_mon = 0 }
+            // mktime(3) knows what comes before the first day and the first month.
+            if isLast, part == .day { local.tm_mday -= 1 }
+            if isLast, part == .month { local.tm_mon -= 1 }
             return Int64(mktime(&local))
         case .date(let year, let month, let day, let hour, let minute, let second, let isUTC):
             var time = tm()
@@ -89,6 +97,7 @@ public enum PointInTime: ExpressibleByArgument, Hashable, Sendable, CustomString
         switch self {
         case .ago(let span): return span.description
         case .beginning(let part): return part.rawValue
+        case .beginningOfLast(let part): return part == .day ? "yesterday" : "last-month"
         case .date(let year, let month, let day, let hour, let minute, let second, let isUTC):
             func two(_ number: Int32) -> String { (number < 10 ? "0" : "") + String(number) }
             return "\(year)-\(two(month))-\(two(day))T\(two(hour)):\(two(minute)):\(two(second))" + (isUTC ? "Z" : "")

@@ -1,6 +1,6 @@
 public import ArgumentParser
 
-/// A time with its unit, as on the command line: `500ms`, `10s`, `5m`, `1h30m`, `7d`. A number alone is seconds.
+/// A time with its unit, as on the command line: `500ms`, `10s`, `5m`, `1h30m`, `7d`, `2w`. A number alone is seconds.
 public struct TimeSpan: ExpressibleByArgument, Hashable, Sendable, CustomStringConvertible {
     /// Not negative, and finite.
     public let seconds: Double
@@ -11,7 +11,7 @@ public struct TimeSpan: ExpressibleByArgument, Hashable, Sendable, CustomStringC
 
     /// The units with their seconds, the largest first.
     private static let units: [(name: String, seconds: Double)] = [
-        ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1), ("ms", 0.001),
+        ("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1), ("ms", 0.001),
     ]
 
     public init?(argument: String) {
@@ -46,10 +46,11 @@ public struct TimeSpan: ExpressibleByArgument, Hashable, Sendable, CustomStringC
 
     public var duration: Duration { .seconds(self.seconds) }
 
-    /// The largest unit that has no fraction: `1s`, `5m`, `90s`, `100ms`.
+    /// The largest unit up to days that has no fraction: `1s`, `5m`, `90s`, `100ms`.
     public var description: String {
         guard self.seconds > 0 else { return "0s" }
-        for unit in Self.units {
+        // People say 14d and 62d.
+        for unit in Self.units.dropFirst() {
             let count = self.seconds / unit.seconds
             if count >= 1, count == count.rounded() { return "\(Int(count))\(unit.name)" }
         }

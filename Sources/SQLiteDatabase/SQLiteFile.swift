@@ -11,7 +11,7 @@ package struct SQLiteError: Error, CustomStringConvertible {
     package var isCorruption: Bool { self.code == SQLITE_CORRUPT || self.code == SQLITE_NOTADB }
 
     /// The database lacks a table or a column that the program made.
-    package var isForeign: Bool { self.code == SQLITE_ERROR }
+    package var isForeign: Bool { self.code == SQLITE_ERROR && self.message.hasPrefix("no such ") }
 
     /// A statement took longer than it may.
     package var isInterrupt: Bool { self.code == SQLITE_INTERRUPT }

@@ -11,19 +11,14 @@ public import TrafficQuery
 /// The history of a machine in a file, and the one thread that has the file. Whoever counts hands minutes over and never
 /// waits; whoever asks waits for an answer.
 public final class History: HistorySource {
+    /// Answers a question.
+    private typealias Answering = @Sendable (Result<HistoryStore, HistoryRefusal>) -> Void
+    private typealias Asker = WaitingQuestions<Answering>.Asker
+
     private enum Job {
         case minute(HistoryMinute)
-        case question(of: Asker, answer: @Sendable (Result<HistoryStore, HistoryRefusal>) -> Void)
+        case question(Answering)
         case stop
-    }
-
-    /// Whose question it is. Each has places of its own among the questions that wait.
-    private enum Asker: Hashable {
-        /// For rules of alerts. It asks little at once, and goes first.
-        case daemon
-        /// Those who may see all.
-        case administrators
-        case user(PayingUser)
     }
 
     /// What this tells the daemon's log.
@@ -56,31 +51,18 @@ public final class History: HistorySource {
     private static let busy = HistoryRefusal.unavailable("too many questions wait; ask again in some seconds")
 
     private struct Queue {
+        /// Minutes, and the end.
         var jobs: [Job] = []
+        var questions = WaitingQuestions<Answering>(
+            most: History.mostQuestions,
+            ofAdministrators: History.mostOfAdministrators
+        )
         /// The thread takes no further jobs.
         var isClosed = false
 
-        /// Questions of others come last: a minute, or the daemon, waits for one of them at most.
+        /// Questions come last: a minute waits for one question at most.
         mutating func takeNext() -> Job? {
-            let first = self.jobs.firstIndex {
-                switch $0 {
-                case .minute, .stop, .question(of: .daemon, answer: _): true
-                case .question: false
-                }
-            }
-            return self.jobs.isEmpty ? nil : self.jobs.remove(at: first ?? 0)
-        }
-
-        func hasRoom(for asker: Asker) -> Bool {
-            let askers = self.jobs.compactMap { if case .question(let asker, _) = $0 { asker } else { nil } }
-            let own = askers.count { $0 == asker }
-            switch asker {
-            case .daemon: return true
-            case .administrators: return own < History.mostOfAdministrators
-            case .user:
-                let ofUsers = askers.count { if case .user = $0 { true } else { false } }
-                return own < History.mostQuestions.ofUser && ofUsers < History.mostQuestions.inAll
-            }
+            self.jobs.isEmpty ? self.questions.takeNext().map { .question($0) } : self.jobs.removeFirst()
         }
     }
 
@@ -89,6 +71,7 @@ public final class History: HistorySource {
     private let lock: LockedDirectory
     private let host: String
     private let userName: @Sendable (UInt32) -> String?
+    private let userNames: @Sendable ([UInt32]) -> [UInt32: String]
     private let retention: Mutex<HistoryRetention>
     private let report: @Sendable (News) -> Void
     private let written = Mutex(HistoryMark.Answer.unknown)
@@ -100,6 +83,7 @@ public final class History: HistorySource {
     ///   - host: The host's name, for reports.
     ///   - userName: The name of a user, for filters; `nil` if it has none. Called on the history's own thread, which may
     ///     wait for it, and again and again for the same user.
+    ///   - userNames: The names of users, for reports: those that are known without waiting long.
     ///   - report: Called on the history's own thread.
     /// - Throws: ``HistoryError``.
     public init(
@@ -107,11 +91,12 @@ public final class History: HistorySource {
         host: String,
         retention: HistoryRetention,
         userName: @escaping @Sendable (UInt32) -> String?,
+        userNames: @escaping @Sendable ([UInt32]) -> [UInt32: String] = { _ in [:] },
         report: @escaping @Sendable (News) -> Void
     ) throws(HistoryError) {
         self.lock = try LockedDirectory(taking: directory)
         self.host = host
-        self.userName = userName
+        (self.userName, self.userNames) = (userName, userNames)
         self.retention = Mutex(retention)
         self.report = report
         do {
@@ -150,9 +135,11 @@ public final class History: HistorySource {
     }
 
     private func answer(_ question: HistoryQuestion, to asker: Asker) async throws -> HistoryReport {
-        let (host, userName) = (self.host, self.userName)
+        let (host, userName, userNames) = (self.host, self.userName, self.userNames)
         return try await self.ask(asker) {
-            try $0.report(question, host: host, now: Int64(time(nil)), userName: userName)
+            var report = try $0.report(question, host: host, now: Int64(time(nil)), userName: userName)
+            report.name(userNames)
+            return report
         }
     }
 
@@ -186,16 +173,15 @@ public final class History: HistorySource {
         _ question: @escaping @Sendable (HistoryStore) throws -> Answer
     ) async throws -> Answer {
         try await withCheckedThrowingContinuation { continuation in
-            let refusal = self.queue.withLock { queue -> HistoryRefusal? in
-                if queue.isClosed { return .ended }
-                guard queue.hasRoom(for: asker) else { return Self.busy }
-                queue.jobs.append(
-                    .question(of: asker) { store in
-                        continuation.resume(with: Result { try Self.answer(question, from: store) })
-                    }
-                )
-                return nil
+            let (refusal, gaveWay) = self.queue.withLock { queue -> (HistoryRefusal?, Answering?) in
+                if queue.isClosed { return (.ended, nil) }
+                let answering: Answering = { store in
+                    continuation.resume(with: Result { try Self.answer(question, from: store) })
+                }
+                let (isAccepted, gaveWay) = queue.questions.add(answering, of: asker)
+                return (isAccepted ? nil : Self.busy, gaveWay)
             }
+            gaveWay?(.failure(Self.busy))
             if let refusal { return continuation.resume(throwing: refusal) }
             self.filled.signal()
         }
@@ -232,6 +218,8 @@ public final class History: HistorySource {
         while true {
             self.filled.wait()
             let job = self.queue.withLock { $0.takeNext() }
+            // localtime_r(3) alone does not notice that the host has got another time zone.
+            tzset()
             switch job {
             case .minute(let minute):
                 unwritten.append(minute)
@@ -243,7 +231,7 @@ public final class History: HistorySource {
             if failure == nil, hasFailed { self.report(.writtenAgain) }
             hasFailed = failure != nil
             switch job {
-            case .question(_, let answer):
+            case .question(let answer):
                 answer(store.map { .success($0) } ?? .failure(.unavailable(failure ?? "the file is not open")))
             case .stop:
                 if !unwritten.isEmpty { self.report(.lost(minutes: unwritten.count)) }
@@ -264,11 +252,9 @@ public final class History: HistorySource {
     private func refuseTheRest() {
         let rest = self.queue.withLock { queue in
             queue.isClosed = true
-            return queue.jobs
+            return queue.questions.all
         }
-        for job in rest {
-            if case .question(_, let answer) = job { answer(.failure(.ended)) }
-        }
+        for (_, answer) in rest { answer(.failure(.ended)) }
     }
 
     /// - Returns: Why something is still unwritten; `nil` if everything is in the file.

@@ -40,7 +40,6 @@ extension HistoryStore {
             try self.answer(question, level, range, passing: try self.passing(question, userName), &report)
         }
         try self.addLocalTimes(to: &report, range)
-        report.addUserNames(userName)
         return report
     }
 
@@ -262,16 +261,10 @@ extension HistoryStore {
 }
 
 extension HistoryReport {
-    /// To ask for the names of more users may take long, where a directory service has them.
-    private static let mostUserNames = 200
-
-    fileprivate mutating func addUserNames(_ userName: (UInt32) -> String?) {
-        var names: [UInt32: String?] = [:]
-        for index in self.rows.indices {
-            guard let uid = self.rows[index].name.uid else { continue }
-            if names[uid] == nil, names.count < Self.mostUserNames { names[uid] = .some(userName(uid)) }
-            self.rows[index].user = names[uid] ?? nil
-        }
+    /// - Parameter names: The names of users, as far as they are known.
+    package mutating func name(_ names: ([UInt32]) -> [UInt32: String]) {
+        let users = names(Set(self.rows.compactMap(\.name.uid)).sorted())
+        for index in self.rows.indices { self.rows[index].user = self.rows[index].name.uid.flatMap { users[$0] } }
     }
 }
 

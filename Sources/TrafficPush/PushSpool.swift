@@ -102,6 +102,8 @@ actor PushSpool {
     func next(for destination: PushDestination) -> Waiting? {
         if self.progress[destination]?.underWay?.isDeleted == true { self.progress[destination]?.dropped += 1 }
         self.progress[destination]?.underWay = nil
+        // A file that could not be opened before has older requests than those that were sent from memory.
+        if self.path != nil, self.file == nil, self.memory != nil { _ = self.write([:]) }
         // Behind what the file has, even if that can't be read just now: older sums after newer ones are steps back.
         var (found, isRead): (PushStore.Request?, Bool) = (nil, self.path == nil)
         if self.path != nil {
@@ -154,7 +156,7 @@ actor PushSpool {
     ///
     /// - Returns: Whether they are there. If not, nothing has changed.
     private func write(_ bodies: [PushDestination.Form: [[UInt8]]], mayBeginAnew: Bool = true) -> Bool {
-        var (moved, deleted): ([Int64: Int64], [PushDestination: [Int64]]) = ([:], [:])
+        var (moved, deleted): (PushStore.Moved, [PushDestination: [Int64]]) = (PushStore.Moved(), [:])
         let wasDamaged = self.damages
         let isDone = self.withFile { file throws(SQLiteError) in
             try file.change { () throws(SQLiteError) in
@@ -174,9 +176,10 @@ actor PushSpool {
         }
         for destination in self.destinations {
             guard let underWay = self.progress[destination]?.underWay, !underWay.isInFile else { continue }
-            if let id = moved[underWay.id] { self.progress[destination]?.underWay?.id = id }
+            if let id = moved.ids[underWay.id] { self.progress[destination]?.underWay?.id = id }
             self.progress[destination]?.underWay?.isInFile = true
         }
+        for (destination, count) in moved.passed { self.progress[destination, default: Progress()].dropped += count }
         self.note(deleted, isInFile: true)
         return true
     }

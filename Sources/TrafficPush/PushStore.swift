@@ -8,6 +8,14 @@ final class PushStore {
         var body: [UInt8]
     }
 
+    /// What became of requests that moved here.
+    struct Moved {
+        /// Their ids here, by those that they had.
+        var ids: [Int64: Int64] = [:]
+        /// How many older requests a destination is not sent any more, because it has taken newer ones.
+        var passed: [PushDestination: UInt64] = [:]
+    }
+
     private static let version: Int64 = 1
 
     private let file: SQLiteFile
@@ -106,9 +114,8 @@ final class PushStore {
 
     /// Call this in ``change(_:)``. Moves all that waits in the other store here, after what waits here.
     ///
-    /// - Returns: The ids here, by the ids there.
-    func insertAll(of other: PushStore) throws(SQLiteError) -> [Int64: Int64] {
-        var ids: [Int64: Int64] = [:]
+    func insertAll(of other: PushStore) throws(SQLiteError) -> Moved {
+        var moved = Moved()
         var others: [(id: Int64, form: String)] = []
         try other.file.run("SELECT id, form FROM request ORDER BY id", []) { row in
             if let id = row.number(0), let form = row.text(1) { others.append((id, form)) }
@@ -117,18 +124,19 @@ final class PushStore {
         // Who has taken something there needs nothing older.
         let last = try self.last()
         for (destination, cursor) in zip(self.destinations, cursors) where cursor > 0 {
+            moved.passed[destination] = try self.waiting(for: destination)
             try self.setCursor(of: destination, to: last)
         }
         for (id, form) in others {
             var body: [UInt8] = []
             try other.file.run("SELECT body FROM request WHERE id = ?", [.number(id)]) { row in body = row.bytes(0) }
             let own = try self.insert(body, form)
-            ids[id] = own
+            moved.ids[id] = own
             for (destination, cursor) in zip(self.destinations, cursors) where cursor >= id {
                 if destination.form.name == form { try self.setCursor(of: destination, to: own) }
             }
         }
-        return ids
+        return moved
     }
 
     func removeAll() throws(SQLiteError) {

@@ -67,7 +67,9 @@ package struct RecordedHistory {
         (question.since, question.until) = (self.first, nil)
         // The last minute counts whole.
         let end = self.last.nanosecondsSinceEpoch / 1_000_000_000 + 1
-        return try self.store.report(question, host: self.host, now: end, userName: self.user)
+        var report = try self.store.report(question, host: self.host, now: end, userName: self.user)
+        report.name { _ in self.users }
+        return report
     }
 
     /// The name of a user, as the recording has it.

@@ -17,11 +17,7 @@ final class Accountant {
     private let source: any CaptureSource
     private let resolver: ProcessResolver
     private let inbox: ReportInbox
-    private let host = {
-        var host = HostFacts.description()
-        host.timeZone = HostTime.zoneName
-        return host
-    }()
+    private var host = HostFacts.description()
     private let daemon: DaemonDescription
     /// An earlier daemon may have begun to count.
     private let countingSince: Timestamp
@@ -232,6 +228,8 @@ final class Accountant {
             if self.alertFeed?.isDue(at: boottime) == true, let sample = self.alertFeed?.sample(&self.ledger) {
                 self.alerts.add(sample)
             }
+            // It may change, and history has it at once.
+            self.host.timeZone = HostTime.zoneName
             if self.history?.feed.isDue(at: now) == true { try self.endMinute() }
             self.notification.alive()
         }

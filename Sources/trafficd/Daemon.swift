@@ -47,6 +47,7 @@ struct Daemon {
                 host: HostFacts.description().name,
                 retention: configuration.historyRetention,
                 userName: { names[$0] },
+                userNames: { names.known($0) },
                 report: { news in
                     switch news {
                     case .setAside, .unwritten, .lost: logger.warning("\(news)")

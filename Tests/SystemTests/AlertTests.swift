@@ -217,9 +217,14 @@ extension SurfaceTests {
             let state = directories.root.appending(path: "state").path
             // Other tests' programs have other names.
             let mover = try Mover()
-            let rules = "  - {name: month, match: \"process:\(mover.name)\", bytes: 1k, per: month}"
-            var earlier: UInt64?
-            for _ in 0..<2 {
+            func rule(_ limit: UInt64) -> String {
+                "  - {name: month, match: \"process:\(mover.name)\", bytes: \(limit), per: month}"
+            }
+            var (earlier, rules): (UInt64?, String) = (nil, rule(1_000))
+            for limit in 0..<2 {
+                // The second time, seven tenths are used.
+                let limit = limit == 0 ? 1_000 : (earlier ?? 0) * 10 / 7
+                rules = rule(limit)
                 try await Self.withRules(rules, arguments: ["--state-directory", state]) { daemon, file in
                     if earlier == nil {
                         try await mover.tell("churn 1 50000")
@@ -230,7 +235,10 @@ extension SurfaceTests {
                     }
                     let report = try await Self.wait(daemon) { !$0.alerts.isEmpty }
                     let alert = try #require(report.alerts.first, "\(daemon.program.errorText)")
-                    #expect(alert.kind == .bytes && alert.limitBytes == 1_000 && alert.stepPercent == 100)
+                    let isUsedUp = limit == 1_000
+                    #expect(alert.kind == .bytes && alert.limitBytes == limit)
+                    #expect(alert.stepPercent == (isUsedUp ? 100 : 50))
+                    #expect(try await Self.alerts(daemon, "--check").code == (isUsedUp ? 1 : 0))
                     #expect(alert.bytes >= earlier ?? 50_000 && alert.process == nil)
                     earlier = alert.bytes
                 }

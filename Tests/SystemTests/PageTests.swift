@@ -335,6 +335,7 @@ extension SurfaceTests {
             #expect(past.filtered == Ways(mover.moved))
             #expect(past.total.sent >= mover.moved.sent && past.total.received >= mover.moved.received)
             #expect(past.zoom_after[1] - past.zoom_after[0] < past.zoom_before[1] - past.zoom_before[0])
+            _ = try await Self.observe("zones", url, admin, as: Anything.self)
 
             #expect(try await daemon.stop() == 0)
         }

@@ -215,6 +215,32 @@ struct PushSpoolTests {
         }
     }
 
+    @Test("a file that can be opened only later has older requests, which are not sent after newer ones")
+    func openedLater() async throws {
+        try await self.with {
+            let first = PushSpool([self.a, self.b], path: self.path) { _ in }
+            await first.add([self.a.form: self.body(1)])
+            await first.close()
+            let away = self.folder.path + "-away"
+            try FileManager.default.moveItem(atPath: self.folder.path, toPath: away)
+            let spool = PushSpool([self.a, self.b], path: self.path) { _ in }
+            await spool.add([self.a.form: self.body(2)])
+            let taken = try #require(await spool.next(for: self.a))
+            #expect(taken.body.first == 2)
+            await spool.take(taken, by: self.a)
+            try FileManager.default.moveItem(atPath: away, toPath: self.folder.path)
+            #expect(await spool.next(for: self.a) == nil)
+            #expect(await spool.counts(of: self.a) == .init(waiting: 0, dropped: 1))
+            // The other destination has taken none, and gets all in their order.
+            for byte in UInt8(1)...2 {
+                let next = try #require(await spool.next(for: self.b))
+                #expect(next.body.first == byte)
+                await spool.take(next, by: self.b)
+            }
+            #expect(await spool.counts(of: self.b) == .init(waiting: 0, dropped: 0))
+        }
+    }
+
     private static func fill(_ path: String) throws {
         let file = open(path, O_CREAT | O_WRONLY, 0o600)
         try #require(file >= 0)

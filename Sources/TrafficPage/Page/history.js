@@ -6,7 +6,7 @@ import { live } from "./live.js";
 import { MonthPanel } from "./month.js";
 import { choice } from "./parts.js";
 import { change, current } from "./route.js";
-import { dayOf, dayStart, hostTime } from "./zone.js";
+import { dayAfter, dayOf, dayStart, hostTime } from "./zone.js";
 
 const ranges = { hour: 1, day: 24, week: 7 * 24, month: 31 * 24 };
 const shortest = 10 * 60e3;
@@ -61,6 +61,9 @@ export class HistoryView {
   get table() { return this.mode === "month" ? undefined : this.panel.table; }
 
   open({ params }) {
+    // The first snapshot has the zone in which days and months begin.
+    this.awaitsZone = !live.snapshot;
+    if (this.awaitsZone) return;
     this.mode = this.modes.update();
     this.presets.update();
     const isMonth = this.mode === "month";
@@ -106,8 +109,7 @@ export class HistoryView {
   }
 
   moveDay(step) {
-    const [year, month, day] = this.day;
-    change({ day: dayOf(dayStart(year, month, day + step)).map(two).join("-"), since: "", until: "" });
+    change({ day: dayAfter(this.day, step).map(two).join("-"), since: "", until: "" });
   }
 
   zoom(since, until) {
@@ -131,6 +133,7 @@ export class HistoryView {
 
   /// A minute of history is over each minute.
   update() {
+    if (this.awaitsZone) return this.open(current());
     if (this.mode !== "month" && this.isNow && Date.now() - this.loadedAt > 60e3) this.open(current());
   }
 

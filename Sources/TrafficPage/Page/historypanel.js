@@ -79,10 +79,20 @@ export function slots(report, level, until = Date.parse(report.until)) {
     times.push([start / 1000, end / 1000]);
     start = end;
   }
-  return { times, of: (row) => {
-    const after = times.findIndex(([start]) => start > Date.parse(row.time) / 1000);
-    return Math.max(0, (after < 0 ? times.length : after) - 1);
-  } };
+  // Many rows have the same time.
+  const known = new Map();
+  const find = (time) => {
+    const seconds = Date.parse(time) / 1000;
+    let [low, high] = [0, times.length];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (times[middle][0] <= seconds) low = middle;
+      else high = middle;
+    }
+    known.set(time, low);
+    return low;
+  };
+  return { times, of: ({ time }) => known.get(time) ?? find(time) };
 }
 
 export class HistoryPanel {

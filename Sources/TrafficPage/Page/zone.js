@@ -41,7 +41,19 @@ function offset(time, name) {
 export function dayStart(year, month, day, name = zone()) {
   const asUTC = Date.UTC(year, month - 1, day);
   // The offset at midnight may be another one than at this time of UTC.
-  return asUTC - offset(asUTC - offset(asUTC, name), name);
+  const start = asUTC - offset(asUTC - offset(asUTC, name), name);
+  // Where the clock is put forward at midnight, that falls into the day before: the day begins at 1:00.
+  const isThere = Date.UTC(...shifted(dayOf(start, name))) >= asUTC;
+  return isThere ? start : asUTC - offset(asUTC - 86400e3, name);
+}
+
+/// For `Date.UTC`, whose months begin with 0.
+const shifted = ([year, month, day]) => [year, month - 1, day];
+
+/// The day so many days after another one.
+export function dayAfter([year, month, day], days) {
+  const date = new Date(Date.UTC(year, month - 1, day + days));
+  return [date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate()];
 }
 
 /// The day in which a time in milliseconds lies: `[2026, 11, 25]`.

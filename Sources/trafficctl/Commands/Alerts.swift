@@ -19,7 +19,7 @@ struct Alerts: AsyncParsableCommand {
             say what --webhook and --token-file do, so that nobody reads a secret in a list of processes.
 
             EXIT CODES
-              0   with --check: no alert is in force
+              0   with --check: no alert is in force, or only steps of budgets that are not used up
               1   with --check: an alert is in force
               2   with --check: trafficd's answer could not be read
               69  trafficd is not running
@@ -43,7 +43,7 @@ struct Alerts: AsyncParsableCommand {
     )
     var format = RowOptions.Format.table
 
-    @Flag(help: "Exit with 1 if an alert is in force.")
+    @Flag(help: "Exit with 1 if an alert is in force. A budget that is not used up is none.")
     var check = false
 
     @Flag(
@@ -88,7 +88,7 @@ struct Alerts: AsyncParsableCommand {
         do {
             let report = try await self.connection.client.get("/v1/alerts").decoded(as: AlertReport.self)
             try self.write(report)
-            if self.check, !report.alerts.isEmpty { throw ExitCode.failure }
+            if self.check, report.alerts.contains(where: \.isBroken) { throw ExitCode.failure }
         } catch let failure as Failure where self.check && failure.exitCode == 1 {
             // 1 says that an alert is in force.
             throw Trouble(failure: failure)
@@ -152,4 +152,9 @@ extension AlertNotice.Change {
         case .ended: "ended:"
         }
     }
+}
+
+extension Alert {
+    /// Whether a limit is exceeded. The steps of a budget before that are news, and stay for the rest of the day or month.
+    fileprivate var isBroken: Bool { self.stepPercent.map { $0 >= 100 } ?? true }
 }

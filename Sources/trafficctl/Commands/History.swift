@@ -46,7 +46,7 @@ struct History: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "From when: a time ago (3d, 6h), a date (2026-11-01, 2026-11-01T14:30), or hour, day, month or year: since this one began. (default: 1d)",
+            "From when: a time ago (3d, 6h, 1w), a date (2026-11-01, 2026-11-01T14:30, 2026-11), yesterday, last-month, or hour, day, month or year: since this one began. (default: 1d)",
             valueName: "time"
         )
     )

@@ -56,6 +56,45 @@ def history(browser, options):
     }
 
 
+# The zone, a day, when the day began and the next one, and when the next month began: seconds since 1970, by date(1).
+CALENDAR = [
+    ["Europe/Berlin", [2026, 10, 25], 1792879200, 1792969200, 1793487600],  # 25 hours
+    ["Europe/Berlin", [2026, 3, 29], 1774738800, 1774821600, 1774994400],  # 23 hours
+    ["America/St_Johns", [2026, 12, 31], 1798687800, 1798774200, 1798774200],
+    ["UTC", [2028, 2, 29], 1835395200, 1835481600, 1835481600],
+    # The clock is put forward at midnight.
+    ["America/Santiago", [2026, 9, 6], 1788667200, 1788750000, 1790823600],
+    ["America/Santiago", [2026, 9, 5], 1788580800, 1788667200, 1790823600],
+    ["Atlantic/Azores", [2026, 3, 29], 1774746000, 1774828800, 1775001600],
+]
+
+
+def zones(browser, options):
+    """Days and months of the host's clock, in a browser of any other zone."""
+
+    def day(zone):
+        """The day that the page shows to a browser in the zone."""
+        browser.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": zone})
+        browser.open("#/history?show=day", token=options.token)
+        return browser.wait("a day", lambda: range_of(browser) and browser.text("[data-fact=day]"))
+
+    days = [day(zone) for zone in ["UTC", "Pacific/Kiritimati", "Pacific/Niue", "UTC"]]
+    # Midnight may come in between.
+    if not set(days[1:3]) <= {days[0], days[3]}:
+        raise Failure(f"browsers in four zones show the days {days}")
+    for zone, date, begin, end, month in CALENDAR:
+        made = browser.script("""
+            const [zone, date] = arguments;
+            return import("/page/zone.js").then(({ dayStart, dayOf, next }) => {
+                const start = dayStart(...date, zone), first = dayStart(date[0], date[1], 1, zone);
+                const ends = [next("day", start, zone), next("month", first, zone)];
+                return [dayOf(start, zone), ...[start, ...ends].map((time) => time / 1000)];
+            });""", zone, date)
+        if made != [date, begin, end, month]:
+            raise Failure(f"{date} in {zone} is {made}, and not {[date, begin, end, month]}")
+    return {"days": days}
+
+
 def audit(browser, options):
     """The lines with their exact bytes, and the verdict."""
     browser.open("#/audit" + (f"?interface={options.interface}" if options.interface else ""), token=options.token)

@@ -32,6 +32,7 @@ CASES = {
     "filter": case_rows.filter,
     "drill": case_rows.drill,
     "history": case_history.history,
+    "zones": case_history.zones,
     "audit": case_history.audit,
     "hosts": case_views.hosts,
     "scopes": case_views.scopes,
