@@ -42,7 +42,7 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var match: String?
     /// Who breaks it. `nil`: all processes of the rule together.
     public var process: ProcessGroup?
-    /// The name of its user. `nil` if that is not known.
+    /// The name of its user when the alert was last judged. `nil` if that is not known.
     public var user: String?
     /// With which endpoint. `nil` for alerts about bytes.
     public var role: EndpointRole?

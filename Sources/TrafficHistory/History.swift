@@ -127,10 +127,10 @@ public final class History: HistorySource {
         try await self.answer(question, to: question.uid.map { .user(PayingUser($0)) } ?? .administrators)
     }
 
-    /// The daemon asks.
+    /// A question of the daemon itself. It has no limit and goes first: alerts must not wait behind those who ask.
     ///
     /// - Throws: ``HistoryRefusal``.
-    public func answerDaemon(_ question: HistoryQuestion) async throws -> HistoryReport {
+    public func answerForAlerts(_ question: HistoryQuestion) async throws -> HistoryReport {
         try await self.answer(question, to: .daemon)
     }
 

@@ -19,7 +19,7 @@ extension HistoryStore {
         let level = try question.bucket ?? self.shortestLevel(since: asked, by: question.divisions)
         let until = question.until.map { $0.seconds } ?? now + 1
         // What is older was removed, and would look like a time without traffic.
-        let since = max(try self.begin(of: level, at: asked), try self.removedBefore(level))
+        let since = max(try self.firstStart(of: level, at: asked), try self.removedBefore(level))
         var report = HistoryReport(
             host: host,
             since: Timestamp(seconds: since),
@@ -45,12 +45,13 @@ extension HistoryStore {
 
     /// The beginning of the first sum that has a part of the minute, hour, day or month in which `time` lies. It may be
     /// earlier than that, if the host had another time zone then.
-    private func begin(of level: HistoryLevel, at time: Int64) throws(SQLiteError) -> Int64 {
+    private func firstStart(of level: HistoryLevel, at time: Int64) throws(SQLiteError) -> Int64 {
         let start = level.start(of: time)
         let first = try self.file.number(
             "SELECT min(time) FROM counted WHERE level = ? AND time > ? AND time < ?",
-            [.text(level.rawValue), .number((start - level.shortest) / 60), .number(start / 60)]
+            [.text(level.rawValue), .number((start - level.leastSeconds) / 60), .number(start / 60)]
         )
+        // 0: no sum began in another time zone.
         return first == 0 ? start : first * 60
     }
 

@@ -43,7 +43,7 @@ extension HistoryLevel {
 
 extension HistoryLevel {
     /// No minute, 5 minutes, hour, day or month is shorter: seconds.
-    var shortest: Int64 {
+    var leastSeconds: Int64 {
         switch self {
         case .minute: 60
         case .fiveMinutes: 300

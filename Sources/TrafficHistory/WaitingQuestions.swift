@@ -3,7 +3,7 @@ import TrafficLimits
 /// Questions that wait for history's thread. Askers are strangers to each other: each has places, and they take turns.
 struct WaitingQuestions<Question> {
     enum Asker: Hashable {
-        /// For rules of alerts. It asks little at once, and goes first.
+        /// For rules of alerts. It asks little at once, so it has no limit, and goes first.
         case daemon
         /// Those who may see all.
         case administrators
@@ -37,6 +37,7 @@ struct WaitingQuestions<Question> {
             guard own < self.most.ofUser else { return (false, nil) }
             let users = waiting.filter(\.key.isUser)
             guard users.values.reduce(0, +) >= self.most.inAll else { break }
+            // Only from somebody who still has no fewer than this one afterwards.
             guard let (user, count) = users.max(by: { $0.value < $1.value }), count > own + 1,
                 let newest = self.all.lastIndex(where: { $0.asker == user })
             else { return (false, nil) }

@@ -66,8 +66,8 @@ struct InterfaceAccounts: Codable {
         if self.seesPackets { self.isFirstRound = false }
     }
 
-    /// Interfaces that are gone have counted this to the end.
-    mutating func end(_ usages: [InterfaceUsage]) { self.sums.end(usages) }
+    /// Adds the last counters of interfaces that are gone.
+    mutating func absorbLast(_ usages: [InterfaceUsage]) { self.sums.absorbLast(usages) }
 
     /// What the interfaces have counted themselves since the count began.
     var totals: InterfaceTotals { self.sums.totals }

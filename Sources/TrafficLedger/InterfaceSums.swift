@@ -67,7 +67,7 @@ struct InterfaceSums: Codable {
     }
 
     /// Takes the last counters of interfaces that are gone. One that came and went between two looks has its account too.
-    mutating func end(_ usages: [InterfaceUsage]) {
+    mutating func absorbLast(_ usages: [InterfaceUsage]) {
         // Before the first look nobody knows what they had counted by then.
         guard self.hasLooked else { return }
         for usage in usages where usage.networkNamespace == self.networkNamespace { self.absorb(usage) }

@@ -139,7 +139,7 @@ public struct Ledger: Sendable, Codable {
         case .interfaces(let usages):
             self.interfaces.absorb(usages)
         case .interfacesGone(let usages):
-            self.interfaces.end(usages)
+            self.interfaces.absorbLast(usages)
         case .packets(let packets):
             self.creditToKernel(self.interfaces.absorb(packets))
         case .hostAddresses(let addresses):
@@ -245,7 +245,7 @@ public struct Ledger: Sendable, Codable {
 
     /// Credits the growth of a socket's counters.
     private mutating func credit(_ growth: SocketAccount.Growth, of serial: UInt64) {
-        // No process has used the socket before.
+        // No process can have used the socket earlier than this.
         let opened = self.sockets[serial]?.observation.openedBoottimeNanoseconds ?? 0
         for (owner, payload) in growth.owners {
             if payload.total > 0 || growth.newOwners.contains(owner.identity) {

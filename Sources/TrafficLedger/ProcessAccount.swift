@@ -67,15 +67,15 @@ struct ProcessAccount: Codable {
         return true
     }
 
-    /// Whether ``add(_:as:)`` would find nothing new.
-    func knows(_ owner: OwnerObservation) -> Bool { self.users.contains(owner.uid) }
+    /// Whether the process is known to have run as this user.
+    func hasRun(as uid: UInt32) -> Bool { self.users.contains(uid) }
 
     /// The process has run as this user.
     mutating func note(user uid: UInt32) {
         if self.users.count < Self.userLimit { self.users.insert(uid) }
     }
 
-    /// - Returns: Whether the daemon should look up the details of the process (again).
+    /// - Returns: Whether the daemon should look up the details of the process.
     mutating func add(_ row: FoldedRows.Row) -> Bool {
         self.addForgotten(row.tallies)
         self.bytes.add(wire: row.wire)
@@ -85,8 +85,8 @@ struct ProcessAccount: Codable {
 
     /// The process runs another program.
     ///
-    /// - Returns: What the daemon needs to look up the details; `nil` if the program is known, because the process has used
-    ///   a socket since.
+    /// - Returns: What the daemon needs to look up the details; `nil` if the process has ended, or if its name is of a later
+    ///   time than this.
     mutating func rename(_ execution: Execution) -> OwnerObservation? {
         guard self.exitedAt == nil, execution.boottimeNanoseconds > self.namedAt else { return nil }
         (self.namedAt, self.details.name) = (execution.boottimeNanoseconds, execution.name)

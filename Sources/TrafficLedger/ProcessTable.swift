@@ -55,7 +55,7 @@ struct ProcessTable: Sendable, Codable {
     /// that was folded is not listed again because one of its sockets is still there.
     mutating func note(_ owner: OwnerObservation) {
         guard let index = self.accounts.index(forKey: owner.identity),
-            !self.accounts.values[index].knows(owner)
+            !self.accounts.values[index].hasRun(as: owner.uid)
         else { return }
         self.credit(PayloadBytes(), to: owner, at: 0)
     }

@@ -178,11 +178,11 @@ struct SocketTable: Sendable, Codable {
 
     /// What lists of holders say of an open socket.
     struct Holders: Codable {
-        /// Beside its users.
+        /// Holders that had not used the socket when the list came. One may have used it since, so readers look again.
         var others: [ProcessIdentity] = []
-        /// Users without a descriptor in the last list, and of those the ones without one in the list before, too: a process
-        /// may get its descriptor while a list is read. Whoever moves bytes holds the socket.
+        /// Users without a descriptor in the last list, who have moved nothing since.
         var absent: Set<ProcessIdentity> = []
+        /// Of those, the ones that were absent in the list before, too: a process may get its descriptor while a list is read.
         var former: Set<ProcessIdentity> = []
     }
 

@@ -93,7 +93,7 @@ actor PushSpool {
     nonisolated var forms: Set<PushDestination.Form> { Set(self.destinations.map(\.form)) }
 
     func add(_ bodies: [PushDestination.Form: [[UInt8]]]) {
-        if self.path != nil, self.write(bodies) { return }
+        if self.write(bodies) { return }
         self.keepInMemory(bodies)
     }
 
@@ -102,15 +102,16 @@ actor PushSpool {
     func next(for destination: PushDestination) -> Waiting? {
         if self.progress[destination]?.underWay?.isDeleted == true { self.progress[destination]?.dropped += 1 }
         self.progress[destination]?.underWay = nil
-        // A file that could not be opened before has older requests than those that were sent from memory.
+        // A file that could not be opened before has older requests than those that were sent from memory: what is written
+        // to it now passes over them.
         if self.path != nil, self.file == nil, self.memory != nil { _ = self.write([:]) }
-        // Behind what the file has, even if that can't be read just now: older sums after newer ones are steps back.
-        var (found, isRead): (PushStore.Request?, Bool) = (nil, self.path == nil)
-        if self.path != nil {
-            isRead = self.withFile { file throws(SQLiteError) in found = try file.next(for: destination) }
-        }
+        var found: PushStore.Request?
+        let isRead = self.withFile { file throws(SQLiteError) in found = try file.next(for: destination) }
+        // Memory has what came after the file. While an open file can't be read, memory must wait: sums that are older than
+        // the last would be steps back. Of a file that can't be opened nobody knows what it has, so memory is sent.
+        let mayUseMemory = isRead || self.file == nil
         let isInFile = found != nil
-        if found == nil, isRead || self.file == nil { found = try? self.memory?.next(for: destination) }
+        if found == nil, mayUseMemory { found = try? self.memory?.next(for: destination) }
         guard let found else { return nil }
         self.given += 1
         self.progress[destination, default: Progress()].underWay = UnderWay(
@@ -157,7 +158,7 @@ actor PushSpool {
     /// - Returns: Whether they are there. If not, nothing has changed.
     private func write(_ bodies: [PushDestination.Form: [[UInt8]]], mayBeginAnew: Bool = true) -> Bool {
         var (moved, deleted): (PushStore.Moved, [PushDestination: [Int64]]) = (PushStore.Moved(), [:])
-        let wasDamaged = self.damages
+        let damagesBefore = self.damages
         let isDone = self.withFile { file throws(SQLiteError) in
             try file.change { () throws(SQLiteError) in
                 if let memory { moved = try file.insertAll(of: memory) }
@@ -168,7 +169,7 @@ actor PushSpool {
         }
         // A file that has just begun anew takes what the damaged one could not.
         guard isDone else {
-            return mayBeginAnew && self.damages != wasDamaged && self.write(bodies, mayBeginAnew: false)
+            return mayBeginAnew && self.damages > damagesBefore && self.write(bodies, mayBeginAnew: false)
         }
         if self.memory != nil {
             self.memory = nil
@@ -227,6 +228,7 @@ actor PushSpool {
     /// - Returns: Whether `body` did what it should.
     @discardableResult
     private func withFile(_ body: (PushStore) throws(SQLiteError) -> Void) -> Bool {
+        guard self.path != nil else { return false }
         do throws(SQLiteError) {
             try body(try self.opened())
             return true

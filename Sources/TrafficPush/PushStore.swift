@@ -139,10 +139,6 @@ final class PushStore {
         return moved
     }
 
-    func removeAll() throws(SQLiteError) {
-        try self.change { () throws(SQLiteError) in try self.file.run("DELETE FROM request", []) }
-    }
-
     /// Of the form that takes the most: receivers of one form do not pay for those of another.
     private static let oldest = """
         SELECT id, form, length(body) FROM request

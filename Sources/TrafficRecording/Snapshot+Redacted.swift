@@ -6,6 +6,7 @@ extension Snapshot {
     package func redacted(_ pseudonyms: Pseudonyms) -> Snapshot {
         var result = self
         result.host.name = "host-" + pseudonyms.text(.host, self.host.name)
+        // It says where the host is.
         result.host.timeZone = nil
         result.host.bootID = pseudonyms.text(.boot, self.host.bootID)
         result.processes = self.processes?.map { $0.redacted(pseudonyms) }

@@ -33,7 +33,7 @@ extension History {
                 by: [.total],
                 filter: HistoryFilter(rule.filter)
             )
-            let report = try await self.answerDaemon(question)
+            let report = try await self.answerForAlerts(question)
             sums.append(
                 BudgetSum(
                     since: since,

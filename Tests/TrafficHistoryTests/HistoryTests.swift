@@ -214,7 +214,7 @@ struct HistoryTests {
         for _ in 0...History.mostOfAdministrators { root.ask(history, of: nil) }
         await #expect(throws: HistoryRefusal.self) { try await root.next() }
         history.add(Self.minute(6))
-        let daemon = Task { try await history.answerDaemon(Self.question) }
+        let daemon = Task { try await history.answerForAlerts(Self.question) }
         Thread.detachNewThread { history.run() }
         #expect(try await daemon.value.totals == .sent(6))
         for _ in 0..<History.mostQuestions.ofUser { #expect(try await users.next()?.countedSeconds == 60) }
@@ -240,7 +240,7 @@ struct HistoryTests {
             }
         }
         await #expect(throws: HistoryRefusal.ended) { try await history.answer(Self.question) }
-        await #expect(throws: HistoryRefusal.ended) { try await history.answerDaemon(Self.question) }
+        await #expect(throws: HistoryRefusal.ended) { try await history.answerForAlerts(Self.question) }
     }
 
     @Test("a statement that goes on and on is ended, and the file can be used afterwards")

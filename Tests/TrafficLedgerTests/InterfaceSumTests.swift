@@ -60,14 +60,14 @@ struct InterfaceSumTests {
     func lastCounters() {
         var sums = InterfaceSums()
         // Before the first look nobody knows what was counted earlier.
-        sums.end([Self.usage("early", 9, 5_000)])
+        sums.absorbLast([Self.usage("early", 9, 5_000)])
         sums.absorb([Self.usage("eth0", 2, 1_000), Self.usage("tun0", 3, 40)])
-        sums.end([Self.usage("tun0", 3, 100), Self.usage("tun1", 4, 700), Self.usage("tun1", 5, 11)])
-        sums.end([Self.usage("far", 6, 1, namespace: 8)])
+        sums.absorbLast([Self.usage("tun0", 3, 100), Self.usage("tun1", 4, 700), Self.usage("tun1", 5, 11)])
+        sums.absorbLast([Self.usage("far", 6, 1, namespace: 8)])
         sums.absorb([Self.usage("eth0", 2, 1_000)])
         #expect(Self.sent(sums) == ["eth0": 0, "tun0": 60, "tun1": 711])
         // The message of a removal may come after a look that did not find the interface any more.
-        sums.end([Self.usage("tun0", 3, 107)])
+        sums.absorbLast([Self.usage("tun0", 3, 107)])
         #expect(Self.sent(sums) == ["eth0": 0, "tun0": 67, "tun1": 711])
     }
 

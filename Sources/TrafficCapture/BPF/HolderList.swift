@@ -9,7 +9,7 @@ import TrafficModel
 /// The list of processes that hold sockets. It goes through all open files, and a user may have millions of those, so
 /// another thread reads it: the thread that counts takes the list when it is there.
 final class HolderList {
-    /// Lines that are kept. Sockets of which a line is missing have their users for holders.
+    /// Lines that are kept. Where there is no room for a line of a socket, those who used it count as its holders.
     static let limit = UserLimit(8_192, inAll: 131_072)
     /// From the end of a list to the next one, in nanoseconds: so many times as long as the list took a processor, within
     /// these bounds.
@@ -26,7 +26,7 @@ final class HolderList {
 
     init(_ iterator: BPFIterator) { self.iterator = iterator }
 
-    /// Begins a list in its time.
+    /// Begins a list if its time has come. Call this at each sweep.
     ///
     /// - Parameter begin: Called if a new list begins: the programs have to know.
     /// - Returns: A list that has ended since the last call.
@@ -34,7 +34,7 @@ final class HolderList {
     func take(begin: () throws(CaptureError) -> Void) throws(CaptureError) -> [SocketHolders]? {
         let now = MonotonicClock.nanoseconds()
         if let reading {
-            guard let (result, cost) = reading.result else { return nil }
+            guard let (result, cost) = reading.finished else { return nil }
             self.reading = nil
             self.restsUntil = now + min(max(Self.shortestRest, cost * Self.restFactor), Self.longestRest)
             return try result.get()
@@ -59,7 +59,7 @@ private final class Reading: Sendable {
     init(_ file: consuming OwnedDescriptor) { self.file = file }
 
     /// With the nanoseconds of the processor that it took; `nil` while it is being read.
-    var result: Outcome? { self.outcome.withLock { $0 } }
+    var finished: Outcome? { self.outcome.withLock { $0 } }
 
     func run() {
         let start = MonotonicClock.threadNanoseconds()
@@ -89,7 +89,7 @@ private final class Reading: Sendable {
 /// What the lines of a list say of each socket.
 struct HolderLines {
     private var holders: [UInt64: SocketHolders] = [:]
-    private var lines: [PayingUser: Int] = [:]
+    private var linesOfUser: [PayingUser: Int] = [:]
     private var count = 0
 
     /// In the order of their serials.
@@ -97,14 +97,15 @@ struct HolderLines {
 
     mutating func add(_ line: traffic_holder) {
         let user = PayingUser(line.owner.uid)
-        let hasRoom = self.lines[user, default: 0] < HolderList.limit.ofUser && self.count < HolderList.limit.inAll
+        let hasRoom =
+            self.linesOfUser[user, default: 0] < HolderList.limit.ofUser && self.count < HolderList.limit.inAll
         // A socket without a place either is not in the list, or its users are its holders: this line changes nothing.
         guard hasRoom || self.holders[line.serial] != nil else { return }
         let none = SocketHolders(serial: line.serial, others: [], isHeldByFirst: false)
         var socket = self.holders[line.serial] ?? none
         socket.isHeldByFirst = socket.isHeldByFirst || line.held_by & TRAFFIC_HELD_BY_FIRST.rawValue != 0
         if hasRoom {
-            self.lines[user, default: 0] += 1
+            self.linesOfUser[user, default: 0] += 1
             self.count += 1
             let holder = OwnerObservation(line.owner)
             // The lines of a process for a socket follow one another, unless other holders come in between.

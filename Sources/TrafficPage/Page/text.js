@@ -95,14 +95,12 @@ export const plural = (count, one, many) => `${grouped(count)} ${Number(count) =
 const dateTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const minute = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-const dayOnly = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric" });
 
 /// Local times of this browser, from RFC 3339, a Date or milliseconds.
 export const time = {
   full: (value) => (value === undefined ? UNKNOWN : dateTime.format(new Date(value))),
   minute: (value) => (value === undefined ? UNKNOWN : minute.format(new Date(value))),
   clock: (value) => (value === undefined ? UNKNOWN : clock.format(new Date(value))),
-  day: (value) => (value === undefined ? UNKNOWN : dayOnly.format(new Date(value))),
 };
 
 /// Controls; letters that can't be seen, or that turn the line around; what is no character at all.
