@@ -54,19 +54,11 @@ SEC("iter/task_file")
 int adopt_held_sockets(struct bpf_iter__task_file *context)
 {
 	struct task_struct *task = context->task;
-	struct file *file = context->file;
+	struct sock *sk = counted_sock_of(context->file);
 	struct traffic_socket *storage;
-	struct socket *socket;
 	const struct tcp_sock *tcp;
-	struct sock *sk;
 
-	if (!task || !file)
-		return 0;
-	socket = socket_of(file);
-	if (!socket)
-		return 0;
-	sk = READ(socket, sk);
-	if (!sk || !(is_internet(sk) || is_packet(sk)))
+	if (!task || !sk)
 		return 0;
 	tcp = tcp_of(sk);
 	if (fixed.counts_streams && !tcp)

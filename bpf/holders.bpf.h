@@ -35,21 +35,13 @@ int list_holders(struct bpf_iter__task_file *context)
 {
 	struct traffic_holder line = {};
 	struct task_struct *task = context->task;
-	struct file *file = context->file;
+	struct sock *sk = counted_sock_of(context->file);
 	struct traffic_socket *storage;
 	struct traffic_held held = {};
-	struct socket *socket;
 	struct caller caller;
-	struct sock *sk;
 	bool is_first;
 
-	if (!task || !file)
-		return 0;
-	socket = socket_of(file);
-	if (!socket)
-		return 0;
-	sk = READ(socket, sk);
-	if (!sk || !(is_internet(sk) || is_packet(sk)))
+	if (!task || !sk)
 		return 0;
 	storage = storage_of(sk);
 	if (!storage || !storage->serial)

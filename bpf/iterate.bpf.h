@@ -314,18 +314,10 @@ int sweep_sockets(struct bpf_iter__bpf_sk_storage_map *context)
 SEC("iter/task_file")
 int sweep_held_sockets(struct bpf_iter__task_file *context)
 {
-	struct file *file = context->file;
+	struct sock *sk = counted_sock_of(context->file);
 	struct traffic_socket *storage;
-	struct socket *socket;
-	struct sock *sk;
 
-	if (!file)
-		return 0;
-	socket = socket_of(file);
-	if (!socket)
-		return 0;
-	sk = READ(socket, sk);
-	if (!sk || !(is_internet(sk) || is_packet(sk)))
+	if (!sk)
 		return 0;
 	storage = storage_of(sk);
 	if (!storage || storage->last_record.swept == live.sweeps)

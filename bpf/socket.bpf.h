@@ -31,6 +31,21 @@ static __always_inline bool is_packet(const struct sock *sk)
 	return READ(sk, __sk_common.skc_family) == AF_PACKET;
 }
 
+/* The socket behind an open file, if it is one of those that are counted. `file` may be null. */
+static __always_inline struct sock *counted_sock_of(struct file *file)
+{
+	struct socket *socket;
+	struct sock *sk;
+
+	if (!file)
+		return NULL;
+	socket = socket_of(file);
+	if (!socket)
+		return NULL;
+	sk = READ(socket, sk);
+	return sk && (is_internet(sk) || is_packet(sk)) ? sk : NULL;
+}
+
 /*
  * Reads the addresses that the socket has now. An unconnected UDP socket has no remote address. An IPv4 address is
  * stored v4-mapped whatever the family of the socket, so a v4 client of a server on :: is the same address on both
