@@ -368,7 +368,6 @@ public struct Ledger: Sendable, Codable {
         }
     }
 
-    /// The audits keep what the socket moved.
     private mutating func keepForAudits(_ socket: SocketAccount) {
         let evidence = socket.evidence
         let whole = evidence.tallies

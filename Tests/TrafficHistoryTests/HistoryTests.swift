@@ -22,8 +22,9 @@ struct HistoryTests {
     private static let question = HistoryQuestion(since: Timestamp(nanosecondsSinceEpoch: 0), by: [.total])
     private static var now: Int64 { Int64(time(nil)) }
 
-    private static func history(in path: String, _ log: Log = Log()) throws -> History {
-        let history = try History(
+    /// A history whose thread does not run yet: what it is told and asked waits.
+    private static func waiting(in path: String, _ log: Log = Log()) throws -> History {
+        try History(
             directory: path,
             host: "h",
             retention: .default,
@@ -31,6 +32,10 @@ struct HistoryTests {
         ) { news in
             log.news.withLock { $0.append(news) }
         }
+    }
+
+    private static func history(in path: String, _ log: Log = Log()) throws -> History {
+        let history = try Self.waiting(in: path, log)
         Thread.detachNewThread { history.run() }
         return history
     }
@@ -200,13 +205,7 @@ struct HistoryTests {
     @Test("a minute and the daemon's questions come before others, and strangers have places of their own")
     func questions() async throws {
         let folder = try Folder()
-        let history = try History(
-            directory: folder.path,
-            host: "h",
-            retention: .default,
-            userName: { _ in nil },
-            report: { _ in }
-        )
+        let history = try Self.waiting(in: folder.path)
         // Nobody answers yet, so the first answer is that to the one question too many.
         var (users, root) = (Answers(), Answers())
         for _ in 0...History.mostQuestions.ofUser { users.ask(history, of: 33) }
@@ -225,13 +224,7 @@ struct HistoryTests {
     @Test("questions at the end of the daemon are turned down as such")
     func ended() async throws {
         let folder = try Folder()
-        let history = try History(
-            directory: folder.path,
-            host: "h",
-            retention: .default,
-            userName: { _ in nil },
-            report: { _ in }
-        )
+        let history = try Self.waiting(in: folder.path)
         history.stop()
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
