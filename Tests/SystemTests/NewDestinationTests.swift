@@ -151,7 +151,7 @@ extension SurfaceTests {
                     )
                     #expect(whole.alerts.map(\.bytes).sorted() == [last, moved])
                     #expect(whole.alerts.allSatisfy { $0.process?.uid == getuid() })
-                    let line = "alert fresh: \(client.name) of user \(getuid()) to 192.0.2.0/24 since "
+                    let line = "alert fresh: \(client.name) of user \(NSUserName()) to 192.0.2.0/24 since "
                     #expect(daemon.program.errorText.contains(line), "\(daemon.program.errorText)")
                     let table = try await Program.run(
                         Machine.programs.client,
