@@ -7,8 +7,9 @@ public struct AlertRule: Sendable, Hashable {
     public enum Kind: Sendable, Hashable {
         /// A process group moves more payload than this, in both directions, in each fifth of the time.
         case rate(bytesPerSecond: Double, seconds: Double)
-        /// All processes of the rule together have moved half, four fifths or all of these bytes in a day or month.
-        case bytes(UInt64, per: Period)
+        /// All processes of the rule together have moved these bytes, or a step of them, in a day or month. The steps are
+        /// percents of the bytes, in rising order.
+        case bytes(UInt64, per: Period, steps: [Int] = AlertRule.usualSteps)
         /// An endpoint has more requests than one for each of these times.
         case requestsEvery(seconds: Double)
         /// An endpoint has more requests from minute to minute.
@@ -50,6 +51,10 @@ public struct AlertRule: Sendable, Hashable {
     public static let periods = 1.0...3_600
     /// The multiples of ``Kind/requestsOverPast(multiple:)``.
     public static let multiples = 2.0...1_000
+    /// The steps of ``Kind/bytes(_:per:steps:)``: percents, how many there may be, and the usual ones.
+    public static let stepPercents = 1...1_000
+    public static let mostSteps = 10
+    public static let usualSteps = [100]
     /// The times of ``Kind/newDestination(learningSeconds:)``, and the usual one.
     public static let learningTimes = 3_600.0...5_356_800
     public static let learningTime = 604_800.0
@@ -95,7 +100,8 @@ extension AlertRule: CustomStringConvertible {
         let condition =
             switch self.kind {
             case .rate(let rate, let seconds): "rate \(rate) for \(seconds)s"
-            case .bytes(let bytes, let period): "bytes \(bytes) per \(period.rawValue)"
+            case .bytes(let bytes, let period, let steps):
+                "bytes \(bytes) per \(period.rawValue) at \(steps.map { "\($0)%" }.joined(separator: ", "))"
             case .requestsEvery(let seconds): "requests_every \(seconds)s"
             case .requestsGrowing: "requests_growing"
             case .requestsOverPast(let multiple): "requests_over_past \(multiple)x"

@@ -5,15 +5,14 @@ import TrafficModel
 struct BudgetMeter {
     let rule: AlertRule
     private let limit: UInt64
+    /// Percents of the allowed bytes, in rising order.
+    private let steps: [Int]
     private(set) var alert: Alert?
-
-    /// Percents of the allowed bytes.
-    private static let steps = [100, 80, 50]
 
     /// - Returns: `nil` for a rule of another kind.
     init?(_ rule: AlertRule) {
-        guard case .bytes(let limit, _) = rule.kind else { return nil }
-        (self.rule, self.limit) = (rule, limit)
+        guard case .bytes(let limit, _, let steps) = rule.kind else { return nil }
+        (self.rule, self.limit, self.steps) = (rule, limit, steps)
     }
 
     mutating func take(_ sum: BudgetSum) -> [AlertChange] {
@@ -23,7 +22,7 @@ struct BudgetMeter {
             self.alert = nil
         }
         let earlier = self.alert
-        self.alert = Self.steps.first { UInt128(sum.bytes) * 100 >= UInt128(self.limit) * UInt128($0) }.map { step in
+        self.alert = self.steps.last { UInt128(sum.bytes) * 100 >= UInt128(self.limit) * UInt128($0) }.map { step in
             Alert(
                 rule: self.rule.name,
                 kind: .bytes,
@@ -32,13 +31,13 @@ struct BudgetMeter {
                 bytes: sum.bytes,
                 bytesPerSecond: Double(sum.bytes) / Double(max(1, sum.countedSeconds)),
                 limitBytes: self.limit,
-                stepPercent: step,
+                stepRatio: Double(step) / 100,
                 projectedBytes: Self.projection(sum)
             )
         }
         switch (earlier, self.alert) {
         case (nil, let alert?): changes.append(.began(alert))
-        case (let earlier?, let alert?) where alert.stepPercent != earlier.stepPercent: changes.append(.rose(alert))
+        case (let earlier?, let alert?) where alert.stepRatio != earlier.stepRatio: changes.append(.rose(alert))
         case (let earlier?, nil): changes.append(.ended(earlier))
         default: break
         }

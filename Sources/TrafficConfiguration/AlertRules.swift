@@ -63,10 +63,20 @@ private struct RuleReader {
             }
         }
 
+        /// The key that it may have beside.
+        var option: String? {
+            switch self {
+            case .bytes: "steps"
+            case .newDestination: "learn"
+            case .rate, .requestsEvery, .requestsGrowing, .requestsOverPast, .failures, .repeated: nil
+            }
+        }
+
         static let names = Self.allCases.map(\.rawValue).joined(separator: ", ")
     }
 
-    private static let keys = ["name", "match"] + Condition.allCases.map(\.rawValue) + ["for", "per", "learn"]
+    private static let keys =
+        ["name", "match"] + Condition.allCases.map(\.rawValue) + ["for", "per", "steps", "learn"]
 
     private let section: String
     private let position: TextPosition
@@ -130,8 +140,8 @@ private struct RuleReader {
                 throw self.problem("rule '\(name)': \(condition.rawValue) has no \(key)")
             }
         }
-        if condition != .newDestination, self.values["learn"] != nil {
-            throw self.problem("rule '\(name)': \(condition.rawValue) has no learn")
+        for key in ["steps", "learn"] where key != condition.option && self.values[key] != nil {
+            throw self.problem("rule '\(name)': \(condition.rawValue) has no \(key)")
         }
         return condition
     }
@@ -148,7 +158,7 @@ private struct RuleReader {
             let bytes = try self.value(key, example: "500G", Self.amount)
             let words = AlertRule.Period.allCases.map { ($0.rawValue, $0) }
             let period = try ValueForm.word(words).read(self.name(of: "per"), self.node("per"))
-            return .bytes(bytes, per: period)
+            return .bytes(bytes, per: period, steps: try self.steps())
         case .requestsEvery:
             return .requestsEvery(seconds: try self.time(key, in: AlertRule.periods))
         case .requestsGrowing:
@@ -200,6 +210,27 @@ private struct RuleReader {
 
     private func problem(_ text: String) -> ConfigurationProblems {
         ConfigurationProblems("\(self.section): \(text)", at: self.position)
+    }
+
+    private func steps() throws(ConfigurationProblems) -> [Int] {
+        guard self.values["steps"] != nil else { return AlertRule.usualSteps }
+        let (name, node) = (self.name(of: "steps"), self.node("steps"))
+        let steps = Set(try parsedItems(name, node, example: "80%, 100%", Self.step)).sorted()
+        guard (1...AlertRule.mostSteps).contains(steps.count) else {
+            let text = "\(name) has \(steps.count) steps, and must have 1 to \(AlertRule.mostSteps)"
+            throw ConfigurationProblems(text, at: node.position)
+        }
+        return steps
+    }
+
+    private static func step(_ text: String) throws(ValueFault) -> Int {
+        guard text.hasSuffix("%"), let percent = Int(text.dropLast()), AlertRule.stepPercents ~= percent else {
+            let (least, most) = (AlertRule.stepPercents.lowerBound, AlertRule.stepPercents.upperBound)
+            throw ValueFault(
+                message: "is '\(text)', and must be a whole percentage from \(least)% to \(most)%, such as 80%"
+            )
+        }
+        return percent
     }
 
     private static func name(_ text: String) throws(ValueFault) -> String {

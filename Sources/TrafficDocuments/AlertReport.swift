@@ -64,10 +64,10 @@ public struct Alert: Sendable, Decodable, Hashable {
     public var failedShare: Double?
     /// Exchanges with the same response as the one before, in 1 that ended.
     public var repeatedShare: Double?
-    /// Of ``AlertKind/bytes``: the allowed bytes, the highest step that was reached, and the bytes at the end of the day
-    /// or month if it goes on as before, once an hour was counted.
+    /// Of ``AlertKind/bytes``: the allowed bytes, the highest step of them that was reached (1: all of them), and the bytes
+    /// at the end of the day or month if it goes on as before, once an hour was counted.
     public var limitBytes: UInt64?
-    public var stepPercent: Int?
+    public var stepRatio: Double?
     public var projectedBytes: UInt64?
 
     public init(
@@ -88,7 +88,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         failedShare: Double? = nil,
         repeatedShare: Double? = nil,
         limitBytes: UInt64? = nil,
-        stepPercent: Int? = nil,
+        stepRatio: Double? = nil,
         projectedBytes: UInt64? = nil
     ) {
         (self.rule, self.kind, self.match, self.since) = (rule, kind, match, since)
@@ -96,7 +96,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         (self.destination, self.bytes, self.bytesPerSecond) = (destination, bytes, bytesPerSecond)
         (self.requestsPerSecond, self.pastRequestsPerSecond) = (requestsPerSecond, pastRequestsPerSecond)
         (self.failedShare, self.repeatedShare) = (failedShare, repeatedShare)
-        (self.limitBytes, self.stepPercent, self.projectedBytes) = (limitBytes, stepPercent, projectedBytes)
+        (self.limitBytes, self.stepRatio, self.projectedBytes) = (limitBytes, stepRatio, projectedBytes)
     }
 
     /// What 30 days at this rate would be.
@@ -110,7 +110,7 @@ public struct Alert: Sendable, Decodable, Hashable {
         case failedShare = "failed_ratio"
         case repeatedShare = "repeated_ratio"
         case limitBytes = "limit_bytes"
-        case stepPercent = "step_percent"
+        case stepRatio = "step_ratio"
         case projectedBytes = "projected_bytes"
     }
 
@@ -141,7 +141,9 @@ extension Alert {
         if let share = self.repeatedShare { text += ", \(Self.decimal(100 * share)) % repeated" }
         if let rate = self.requestsPerSecond { text += ", \(Self.decimal(60 * rate)) requests a minute" }
         if let rate = self.pastRequestsPerSecond { text += ", at most \(Self.decimal(60 * rate)) a minute before" }
-        if let limitBytes, let stepPercent { text += ", \(stepPercent) % of \(amount(limitBytes)) reached" }
+        if let limitBytes, let stepRatio {
+            text += ", \(UInt64(min(max(0, 100 * stepRatio).rounded(), 0x1p63))) % of \(amount(limitBytes)) reached"
+        }
         if let projectedBytes { text += ", \(amount(projectedBytes)) at the end if it goes on" }
         let rate = Self.decimal(self.bytesPerSecond * Double(factor))
         let month = Self.decimal(Double(self.monthBytes) * Double(factor) / 1e9)

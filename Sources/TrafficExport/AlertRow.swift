@@ -61,7 +61,7 @@ extension Alert: Row {
         sink.number(CodingKeys.repeatedShare, self.repeatedShare)
         sink.number(ComputedKeys.monthBytes, self.monthBytes)
         sink.number(CodingKeys.limitBytes, self.limitBytes)
-        sink.number(CodingKeys.stepPercent, self.stepPercent)
+        sink.number(CodingKeys.stepRatio, self.stepRatio)
         sink.number(CodingKeys.projectedBytes, self.projectedBytes)
     }
 }

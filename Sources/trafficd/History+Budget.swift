@@ -12,7 +12,7 @@ extension History {
     /// - Returns: Nothing for a rule of another kind.
     /// - Throws: ``HistoryRefusal``.
     func sums(of rule: AlertRule, since minute: Int64?, at time: Timestamp) async throws -> [BudgetSum] {
-        guard case .bytes(_, let period) = rule.kind else { return [] }
+        guard case .bytes(_, let period, _) = rule.kind else { return [] }
         let level: HistoryLevel =
             switch period {
             case .day: .day

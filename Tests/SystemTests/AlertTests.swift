@@ -218,7 +218,7 @@ extension SurfaceTests {
             // Other tests' programs have other names.
             let mover = try Mover()
             func rule(_ limit: UInt64) -> String {
-                "  - {name: month, match: \"process:\(mover.name)\", bytes: \(limit), per: month}"
+                "  - {name: month, match: \"process:\(mover.name)\", bytes: \(limit), per: month, steps: [50%, 80%, 100%]}"
             }
             var (earlier, rules): (UInt64?, String) = (nil, rule(1_000))
             for limit in 0..<2 {
@@ -237,7 +237,7 @@ extension SurfaceTests {
                     let alert = try #require(report.alerts.first, "\(daemon.program.errorText)")
                     let isUsedUp = limit == 1_000
                     #expect(alert.kind == .bytes && alert.limitBytes == limit)
-                    #expect(alert.stepPercent == (isUsedUp ? 100 : 50))
+                    #expect(alert.stepRatio == (isUsedUp ? 1 : 0.5))
                     #expect(try await Self.alerts(daemon, "--check").code == (isUsedUp ? 1 : 0))
                     #expect(alert.bytes >= earlier ?? 50_000 && alert.process == nil)
                     earlier = alert.bytes

@@ -192,7 +192,7 @@ struct RuleTests {
 
     @Test("each step of a budget is said once, and the next month begins anew")
     func budget() throws {
-        let rule = try AlertRule(.bytes(1_000, per: .month), named: "month")
+        let rule = try AlertRule(.bytes(1_000, per: .month, steps: [50, 80, 100, 150]), named: "month")
         var book = AlertBook()
         _ = book.configure([rule])
         func take(_ bytes: UInt64, since: Double = 0, counted: UInt64 = 7_200) -> [String] {
@@ -204,17 +204,18 @@ struct RuleTests {
             )
             return book.take(sum, of: rule).map {
                 switch $0 {
-                case .began(let alert): "+\(alert.stepPercent ?? 0)"
-                case .rose(let alert): "^\(alert.stepPercent ?? 0)"
-                case .ended(let alert): "-\(alert.stepPercent ?? 0)"
+                case .began(let alert): "+\(alert.stepRatio ?? 0)"
+                case .rose(let alert): "^\(alert.stepRatio ?? 0)"
+                case .ended(let alert): "-\(alert.stepRatio ?? 0)"
                 }
             }
         }
-        #expect(take(499) == [] && take(500) == ["+50"] && take(799) == [])
+        #expect(take(499) == [] && take(500) == ["+0.5"] && take(799) == [])
         #expect(book.alerts.first?.projectedBytes == 2_397 && book.alerts.first?.limitBytes == 1_000)
-        #expect(take(800) == ["^80"] && take(999) == [] && take(1_000) == ["^100"] && take(5_000) == [])
-        #expect(take(10, since: 2_592_000) == ["-100"] && book.alerts.isEmpty)
-        #expect(take(900, since: 2_592_000, counted: 3_599) == ["+80"])
+        #expect(take(800) == ["^0.8"] && take(999) == [] && take(1_000) == ["^1.0"] && take(1_499) == [])
+        #expect(take(5_000) == ["^1.5"] && take(6_000) == [])
+        #expect(take(10, since: 2_592_000) == ["-1.5"] && book.alerts.isEmpty)
+        #expect(take(900, since: 2_592_000, counted: 3_599) == ["+0.8"])
         #expect(book.alerts.first?.projectedBytes == nil)
     }
 
@@ -223,7 +224,10 @@ struct RuleTests {
         let rule = try AlertRule(.bytes(1_000, per: .day), named: "day", of: "user:web")
         var book = AlertBook()
         _ = book.configure([rule])
-        let sum = BudgetSum(since: Simulation.began, bytes: 500, countedSeconds: 60, remainingSeconds: 60)
+        let sum = BudgetSum(since: Simulation.began, bytes: 1_000, countedSeconds: 60, remainingSeconds: 60)
+        var less = sum
+        less.bytes = 999
+        #expect(book.take(less, of: rule).isEmpty, "without other steps, only all of the bytes are one")
         let alert = try #require(book.take(sum, of: rule).first?.alert)
         #expect(alert.match == "user:web" && alert.description.hasPrefix("day of 'user:web' since 2027-"))
     }

@@ -12,7 +12,7 @@ struct AlertRuleTests {
             alerts:
               - {name: uplink, match: "process:rsync", rate: 10M, for: 5m}
               - {name: month, match: "user:web", bytes: 500G, per: month}
-              - {name: day, bytes: 1.5Gi, per: day}
+              - {name: day, bytes: 1.5Gi, per: day, steps: [100%, 50%, 150%, 50%]}
               - name: line
                 match: "route:/line -host:test"
                 requests_every: 15s
@@ -32,7 +32,7 @@ struct AlertRuleTests {
             try configuration.alerts == [
                 rule("uplink", "process:rsync", .rate(bytesPerSecond: 10_000_000, seconds: 300)),
                 rule("month", "user:web", .bytes(500_000_000_000, per: .month)),
-                rule("day", "", .bytes(3 << 29, per: .day)),
+                rule("day", "", .bytes(3 << 29, per: .day, steps: [50, 100, 150])),
                 rule("line", "route:/line -host:test", .requestsEvery(seconds: 15)),
                 rule("leak.1", "host:api.example", .requestsGrowing),
                 rule("errors", "app", .failures(share: 0.2, seconds: 30)),
@@ -81,6 +81,31 @@ struct AlertRuleTests {
             (
                 "alerts: [{name: a, bytes: 1k, per: yaer}]",
                 "1:36: error: alerts: per is 'yaer', and must be one of day, month"
+            ),
+            (
+                "alerts: [{name: a, bytes: 1k, per: day, steps: 80%}]",
+                "1:48: error: alerts: steps must be a list, such as [80%, 100%] (did you mean [80%]?)"
+            ),
+            (
+                "alerts: [{name: a, bytes: 1k, per: day, steps: []}]",
+                "1:48: error: alerts: steps has 0 steps, and must have 1 to 10"
+            ),
+            (
+                "alerts: [{name: a, bytes: 1k, per: day, steps: [1%, 2%, 3%, 4%, 5%, 6%, 7%, 8%, 9%, 10%, 11%]}]",
+                "1:48: error: alerts: steps has 11 steps, and must have 1 to 10"
+            ),
+            ("alerts: [{name: a, bytes: 1k, per: day, steps: [1%, 1000%]}]", nil),
+            (
+                "alerts: [{name: a, bytes: 1k, per: day, steps: [0%]}]",
+                "1:49: error: alerts: steps is '0%', and must be a whole percentage from 1% to 1000%, such as 80%"
+            ),
+            (
+                "alerts: [{name: a, bytes: 1k, per: day, steps: [1001%]}]",
+                "1:49: error: alerts: steps is '1001%', and must be a whole percentage from 1% to 1000%, such as 80%"
+            ),
+            (
+                "alerts: [{name: a, rate: 1k, for: 5m, steps: [80%]}]",
+                "1:10: error: alerts: rule 'a': rate has no steps"
             ),
             (
                 "alerts: [{name: a, requests_every: 15s, for: 5m}]",

@@ -340,7 +340,7 @@ struct RandomSnapshot {
                     failedShare: $0.maybe { $0.rate() },
                     repeatedShare: $0.maybe { $0.rate() },
                     limitBytes: $0.maybe { $0.count() },
-                    stepPercent: $0.maybe { $0.pick([50, 80, 100]) },
+                    stepRatio: $0.maybe { $0.pick([0.5, 0.8, 1]) },
                     projectedBytes: $0.maybe { $0.count() }
                 )
             }

@@ -57,7 +57,7 @@ struct AlertTableTests {
                 since: Self.time,
                 bytes: 400,
                 limitBytes: 500,
-                stepPercent: 80,
+                stepRatio: 0.8,
                 projectedBytes: 612_000
             ),
             Alert(

@@ -21,7 +21,7 @@ function remark(alert) {
   }
   if (alert.limit_bytes === undefined) return undefined;
   const end = alert.projected_bytes === undefined ? "" : `, ${amount(alert.projected_bytes)} at the end`;
-  return `${alert.step_percent} % of ${amount(alert.limit_bytes)}${end}`;
+  return `${Math.round(100 * alert.step_ratio)} % of ${amount(alert.limit_bytes)}${end}`;
 }
 
 const columns = [

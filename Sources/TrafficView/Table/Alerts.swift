@@ -40,8 +40,8 @@ extension Alert {
         if let rate = self.pastRequestsPerSecond {
             return "at most " + Units.fixed(60 * max(0, rate), decimals: 1) + " a minute before"
         }
-        guard let step = self.stepPercent, let limit = self.limitBytes else { return nil }
+        guard let step = self.stepRatio, let limit = self.limitBytes else { return nil }
         let end = self.projectedBytes.map { ", \(units.text($0)) at the end" } ?? ""
-        return "\(step) % of \(units.text(limit))\(end)"
+        return Units.fixed(100 * max(0, step), decimals: 0) + " % of \(units.text(limit))\(end)"
     }
 }

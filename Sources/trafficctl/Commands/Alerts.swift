@@ -156,5 +156,5 @@ extension AlertNotice.Change {
 
 extension Alert {
     /// Whether a limit is exceeded. The steps of a budget before that are news, and stay for the rest of the day or month.
-    fileprivate var isBroken: Bool { self.stepPercent.map { $0 >= 100 } ?? true }
+    fileprivate var isBroken: Bool { self.stepRatio.map { $0 >= 1 } ?? true }
 }
