@@ -44,6 +44,15 @@ extension SystemTests {
             #expect(result.error.contains("sudo") || result.error.contains("root"))
         }
 
+        @Test("unload succeeds where nothing is left, says so, and makes nothing", .needsRoot)
+        func nothingToUnload() async throws {
+            let path = try DaemonDirectories().root.appending(path: "none").path
+            let said = try await Program.run(Machine.programs.daemon, ["unload", "--pin-directory", path])
+            #expect(said.code == 0 && said.error.isEmpty, "\(said.error)")
+            #expect(String(decoding: said.output, as: UTF8.self) == "nothing is pinned in \(path)\n")
+            #expect(access(path, F_OK) == -1 && errno == ENOENT)
+        }
+
         @Test(
             "unknown flags and methods are bad usage: 64",
             arguments: [
