@@ -137,6 +137,17 @@ public enum FilterKey: String, Sendable, Hashable, CaseIterable {
     case sentRate = "txrate"
     case rate
 
+    /// - Parameter word: A key, in letters of any case. The words of tables and of `--sort` are known too.
+    init?(word: String) {
+        switch word.lowercased() {
+        case "received": self = .received
+        case "sent": self = .sent
+        case "receivedrate": self = .receivedRate
+        case "sentrate": self = .sentRate
+        case let key: self.init(rawValue: key)
+        }
+    }
+
     /// The key nearest to a misspelt key.
     ///
     /// - Returns: `nil` if no key is within two changes, or within one change for a text of up to three characters.

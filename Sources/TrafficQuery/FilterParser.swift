@@ -49,7 +49,7 @@ struct FilterParser {
             try self.refuseJoiningWord()
             return try self.values(after: "", from: start).map { .word(Filter.WordCondition($0.text)) }
         }
-        guard let key = FilterKey(rawValue: name.lowercased()), self.reader?.keys.contains(key) ?? true else {
+        guard let key = FilterKey(word: name), self.reader?.keys.contains(key) ?? true else {
             throw FilterError(
                 reason: self.reader.map { .notKnown(name, to: $0) }
                     ?? .unknownKey(name, suggestion: FilterKey.nearest(to: name.lowercased())),
@@ -118,7 +118,7 @@ struct FilterParser {
         let rest = self.characters[self.position...]
         let name = rest.prefix { $0.isASCII && $0.isLetter }
         guard !name.isEmpty, let first = rest.dropFirst(name.count).first, ":<>=".contains(first) else { return nil }
-        if FilterKey(rawValue: String(name).lowercased()) == nil,
+        if FilterKey(word: String(name)) == nil,
             Self.isBeginningOfAddress(String(rest.prefix { !$0.isWhitespace }))
         {
             return nil

@@ -155,9 +155,29 @@ struct UnitOptions: ParsableArguments {
     var units: Units { self.bits ? .bits : .bytes }
 }
 
-extension SortKey: ExpressibleByArgument {}
+extension SortKey: ExpressibleByArgument {
+    /// Also takes the words of filters.
+    public init?(argument: String) {
+        switch argument {
+        case "rx": self = .received
+        case "tx": self = .sent
+        case "rxrate": self = .receivedRate
+        case "txrate": self = .sentRate
+        default: self.init(rawValue: argument)
+        }
+    }
+}
 extension Grouping: ExpressibleByArgument {}
-extension EndpointSortKey: ExpressibleByArgument {}
+extension EndpointSortKey: ExpressibleByArgument {
+    /// Also takes the words of filters.
+    public init?(argument: String) {
+        switch argument {
+        case "rx": self = .received
+        case "tx": self = .sent
+        default: self.init(rawValue: argument)
+        }
+    }
+}
 extension EndpointGrouping: ExpressibleByArgument {}
 
 /// - Returns: `nil` for a variable that is not set or is empty.

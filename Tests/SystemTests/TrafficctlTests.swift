@@ -175,6 +175,26 @@ struct TrafficctlTests {
         }
     }
 
+    @Test("--sort takes the words of filters: the mark of the order is at the same column")
+    func sortWords() async throws {
+        try await self.withDaemon { directory in
+            func heading(_ key: String) throws -> Substring {
+                let said = try self.trafficctl("top", "--once", "--runtime-directory", directory, "--sort", key)
+                #expect(said.status == 0, "\(said.error)")
+                return try #require(said.output.split(separator: "\n").first { $0.contains("PID") })
+            }
+            #expect(try heading("sent").contains("SENT▼") && heading("received").contains("RECV▼"))
+            #expect(try heading("tx") == heading("sent") && heading("rx") == heading("received"))
+            #expect(try heading("txrate") == heading("sent-rate") && heading("rxrate") == heading("received-rate"))
+            #expect(try heading("txrate") != heading("tx") && heading("txrate") != heading("rxrate"))
+            // This daemon has no endpoints: only a word that is not known is wrong usage.
+            for (word, code) in [("tx", 1), ("rx", 1), ("up", 64)] {
+                let said = try self.trafficctl("endpoints", "--runtime-directory", directory, "--sort", word)
+                #expect(said.status == code, "\(said.error)")
+            }
+        }
+    }
+
     @Test("top --once needs no terminal")
     func once() async throws {
         try await self.withDaemon { directory in

@@ -133,7 +133,9 @@ struct FilterTests {
             ("rx<=2M", true), ("rx=2000k", true), ("rx>1.9M", true), ("rx>1.9Mi", true), ("rx>1.91Mi", false),
             ("tx>=10k", true), ("tx>=10Ki", false), ("tx<10KiB", true), ("total<5G", true), ("total=2010k", true),
             ("total>1T", false), ("total>1Gi", false), ("total<1Ti", true), ("rate>1999", true), ("rate>2k", false),
-            ("rate=2kB", true), ("rxrate>1k", true), ("txrate>1k", false), ("RX>0", true),
+            ("rate=2kB", true), ("rxrate>1k", true), ("txrate>1k", false), ("RX>0", true), ("received>1M", true),
+            ("Received>2M", false), ("sent>=10k", true), ("sent>=10Ki", false), ("receivedrate>1k", true),
+            ("sentrate>1k", false), ("sentrate<1k", true),
         ]
     )
     func comparisons(text: String, matches: Bool) throws {
