@@ -93,6 +93,25 @@ struct AlertTableTests {
         )
     }
 
+    @Test("numbers that no daemon sends are printed all the same", arguments: [1e300, -1e300])
+    func hostile(_ number: Double) {
+        func alert(_ change: (inout Alert) -> Void) -> Alert {
+            var alert = Alert(rule: "r", kind: .bytes, since: Self.time, bytesPerSecond: number)
+            change(&alert)
+            return alert
+        }
+        let alerts = [
+            alert { ($0.limitBytes, $0.stepRatio) = (1, number) },
+            alert { ($0.requestsPerSecond, $0.pastRequestsPerSecond) = (number, number) },
+            alert { $0.failedShare = number },
+        ]
+        let report = AlertReport(host: "h", takenAt: Self.time, rules: 1, alerts: alerts)
+        let table = Table.alerts(report, units: .bytes, time: { _ in "then" })
+            .frame(width: nil, typeface: .ascii, units: .bytes).plainText
+        #expect(table.split(separator: "\n").count == 4)
+        #expect(alerts.allSatisfy { $0.description.hasPrefix("r since ") })
+    }
+
     @Test("80 columns are enough for the endpoint, the rate and the time")
     func narrow() {
         let lines = Self.lines(width: 80)

@@ -56,11 +56,11 @@ public enum Units: String, Sendable, Hashable, CaseIterable, Codable {
         return (Self.fixed(value, decimals: decimals), Self.prefixes[step])
     }
 
-    /// - Parameter value: From 0 to 10^12.
+    /// - Parameter value: 0 and more. Beyond 4 * 10^18 it prints as that, because another machine may send any number.
     static func fixed(_ value: Double, decimals: Int) -> String {
         var scale = 1
         for _ in 0..<decimals { scale *= 10 }
-        let scaled = Int((value * Double(scale)).rounded())
+        let scaled = Int(min(max(0, value * Double(scale)), 0x1p62).rounded())
         guard decimals > 0 else { return String(scaled) }
         let fraction = String(scaled % scale)
         return "\(scaled / scale)." + String(repeating: "0", count: decimals - fraction.utf8.count) + fraction
