@@ -23,7 +23,7 @@ struct Unload: ParsableCommand {
             try PinDirectory(left: self.pinDirectory).removeDirectory()
         } catch .absent {
             // What was asked for is so. A script need not know whether a daemon left anything.
-            print("\(PinError.absent(path: self.pinDirectory))".printable)
+            print(PinError.absent(path: self.pinDirectory).description.printable)
         } catch {
             throw StartFailure(code: 1, message: "\(error)")
         }
